@@ -1,0 +1,133 @@
+# The front door: `make` alone lists what it can do. Where there is no make, the recipes below show
+# what it calls, with `python tools/set_up.py` in place of the set-up.
+#
+# For GNU make 3.81 (macOS) and newer, with sh (on Windows: git-bash). Nothing here may hold an
+# absolute path: make takes a space in one for the end of a word.
+#
+# make itself exits with 2 whenever a command fails, so `make check` does where `grader check` exits
+# with 1. Scripts should ask for "not 0", or call `.venv/bin/python -m grader` themselves.
+
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# ---- what people may set: make check ONLY=attention --------------------------------------------
+
+# check: the unit or exercise to look at (several: ONLY="masks attention"), and the folder it is in
+ONLY =
+EXERCISES =
+
+# grade: a folder of submissions (left out: the bundled sample class), and where results go
+SUBMISSIONS =
+OUT = grades
+
+# Which torch, asked for once and remembered in .venv until `make clean` or TORCH=default:
+#   TORCH=cpu              PyTorch's CPU build: 200 MB where Linux's usual one takes gigabytes
+#   TORCH=cu126            any other build that has an index at download.pytorch.org/whl
+#   TORCH="torch==2.8.0"   what pip understands: versions, a wheel's path or URL; what is named
+#                          here (numpy too: "torch==2.8.0 numpy<2") overrules constraints.txt
+TORCH ?=
+
+# Which Python makes .venv: the first that is new enough, unless named (PYTHON=python3.12, or, with
+# a space in its path, PYTHON='"/c/Program Files/Python312/python.exe"')
+PYTHON ?= $(shell for p in $(PYTHONS); do $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $$p && break; done)
+
+# Which versions: constraints.txt, another such file, or none
+CONSTRAINTS ?= constraints.txt
+
+# ---- set-up -------------------------------------------------------------------------------------
+
+PYTHONS := python3 python python3.14 python3.13 python3.12 python3.11 python3.10 py
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 10))
+
+ifeq ($(OS),Windows_NT)
+RUN := .venv/Scripts/python.exe
+else
+RUN := .venv/bin/python
+endif
+
+# Each is the record of what was installed; tools/set_up.py writes it.
+CORE := .venv/set-up/core
+GRADING := .venv/set-up/instructor.extra
+WORKING := .venv/set-up/dev.extra
+
+# Make sees what is out of date by these files' age. What it can't see, tools/set_up.py looks into:
+# a choice on the command line, or a .venv whose Python has been removed.
+INPUTS := pyproject.toml constraints.txt tools/set_up.py
+ifneq ($(strip $(TORCH) $(filter-out constraints.txt,$(CONSTRAINTS)) $(filter command,$(origin PYTHON))),)
+INPUTS += ask
+endif
+ifeq ($(shell test -x $(RUN) && echo sound),)
+INPUTS += ask
+endif
+
+# 'a b' -> 'a b' as one word for sh, whatever is in it
+quote = '$(subst ','\'',$(1))'
+
+define set-up
+@$(PYTHON) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
+  echo "This course needs Python 3.10 or newer, and $(if $(PYTHON),$(PYTHON) is none: $$($(PYTHON) --version 2>&1 | tail -n 1),there is none among: $(PYTHONS))."; \
+  echo "Install one from https://www.python.org/downloads, or name one that you have: make $(MAKECMDGOALS) PYTHON=python3.12"; \
+  exit 1; } >&2
+@$(PYTHON) tools/set_up.py $(1) --constraints $(call quote,$(CONSTRAINTS)) \
+  $(if $(TORCH),--torch $(call quote,$(TORCH))) $(if $(filter command,$(origin PYTHON)),--this-python)
+endef
+
+$(CORE): $(INPUTS)
+	$(call set-up)
+$(GRADING): $(INPUTS)
+	$(call set-up,instructor)
+$(WORKING): $(INPUTS)
+	$(call set-up,instructor dev)
+
+.PHONY: ask
+ask:
+
+# ---- targets ------------------------------------------------------------------------------------
+
+.PHONY: help check grade validate test test-slow test-all bench lint format clean
+
+help: ## list what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  make check ONLY=attention    one unit, or ONLY=attention.stable_softmax"
+	@echo "  make check TORCH=cpu         on Linux: torch without CUDA, a small download (said once)"
+	@echo
+	@echo "Each installs what it needs into .venv, once. The Makefile's head tells what else can be set."
+
+check: $(CORE) ## check your exercises
+	@$(RUN) -m grader check $(foreach target,$(ONLY),$(call quote,$(target))) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+
+grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
+	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
+
+validate: $(GRADING) ## prove the course: reference, stubs, known mistakes
+	@$(RUN) -m grader validate
+
+test: $(WORKING) ## test the project itself, in minutes
+	@$(RUN) -m pytest -m "not slow"
+	@$(RUN) -m grader validate
+
+# pytest exits with 5 where it finds no test
+test-slow: $(WORKING) ## the project's slow tests alone
+	@$(RUN) -m pytest -m slow || test $$? -eq 5
+
+test-all: test test-slow ## both
+
+bench: $(GRADING) ## measure the grader's speed
+	@$(RUN) -m bench
+
+lint: $(WORKING) ## style, types, import directions, workflows
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy $(wildcard grader release solutions bench tools)
+	@$(RUN) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
+	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
+	@$(RUN) -m zizmor --offline --quiet .github
+
+format: $(WORKING) ## put imports and layout in order
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+clean: ## remove what make made, .venv too (never your exercises)
+	rm -rf .venv build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Your work goes here: one module per unit."""

@@ -1,0 +1,118 @@
+"""The encoder: what makes a deep network of attention trainable?
+
+Attention moves knowledge between positions; a feed-forward network then thinks about each position
+alone. Around both stand three helpers: a residual connection (the way past a layer, for knowledge
+and for gradients), a layer norm (numbers of a steady size) and dropout (against learning by heart).
+Stacked, such layers read a text.
+
+Notation: ``batch`` sentences of ``seq`` tokens with ``d_model`` numbers each; ``d_ff`` is the inner
+width of the feed-forward network. A mask is bool: True = may attend, False = hidden.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .masks import create_padding_mask
+from .multihead import MultiHeadAttention
+from .positional import PositionalEncoding
+
+
+class TransformerEncoderLayerSimple(nn.Module):
+    """One layer: look around, then think, each with a way past it and a norm after it.
+
+    Args:
+        d_model: width of a token vector.
+        num_heads: number of attention heads; it divides ``d_model``.
+        d_ff: inner width of the feed-forward network.
+        dropout: probability with which a number is zeroed in training.
+
+    Contract:
+        1. First x = norm1(x + dropout(a)), where a is the output of ``self_attn`` from x to itself.
+        2. Then x = norm2(x + dropout(f)), where f is feed_forward(x); this tensor is returned.
+        3. ``feed_forward`` is Linear(d_model, d_ff), ReLU, Linear(d_ff, d_model), and has no other
+           Linear.
+        4. ``norm1`` and ``norm2`` are two separate nn.LayerNorm(d_model), of any usual eps: each
+           token is normalised by itself.
+        5. In training, ``dropout`` acts on a and on f alone, before they are added; in evaluation,
+           nothing is random.
+        6. The mask reaches ``self_attn``, and hides keys as it does there.
+
+    Source: Vaswani et al. 2017, sections 3.1, 3.3 and 5.4 (norm after the addition: "post-norm").
+    """
+
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        # Your code here.
+        raise NotImplementedError("encoder.TransformerEncoderLayerSimple")
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Refine every token's vector by what stands around it.
+
+        Args:
+            x: the token vectors, ``[batch, seq, d_model]``.
+            mask: bool, True where a position may attend, broadcastable to
+                ``[batch, num_heads, seq, seq]``.
+
+        Returns:
+            The refined vectors, ``[batch, seq, d_model]``.
+        """
+        # Your code here.
+        raise NotImplementedError("encoder.TransformerEncoderLayerSimple")
+
+
+class TransformerEncoder(nn.Module):
+    """From token numbers to vectors that know their sentence: embedding, positions, layers.
+
+    Args:
+        vocab_size: how many different tokens there are.
+        d_model: width of a token vector, even.
+        num_heads: number of attention heads; it divides ``d_model``.
+        d_ff: inner width of the feed-forward networks.
+        num_layers: how many layers are stacked, at least 1.
+        max_len: the longest sentence.
+        dropout: probability of dropout inside the layers.
+        pad_id: the token that fills up short sentences.
+
+    Contract:
+        1. Each token starts as its row of ``embedding`` (nn.Embedding), unscaled, plus the row of
+           ``positional`` (PositionalEncoding) for its place, added once.
+        2. ``layers`` (nn.ModuleList) holds num_layers TransformerEncoderLayerSimple, each with
+           weights of its own, and they are applied in order.
+        3. Padding is hidden as a key from every query, in every layer: more of it at a sentence's
+           end changes no other position.
+        4. ``pad_id`` alone says what is padding; where it is not 0, token 0 is a real one.
+        5. ``dropout`` acts inside the layers and nowhere else.
+        6. Wherever the module and the token ids live, forward works there: no mask and no table is
+           left on the CPU.
+
+    Source: Vaswani et al. 2017, section 3.1 and figure 1, left half.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        num_layers: int,
+        max_len: int = 512,
+        dropout: float = 0.1,
+        pad_id: int = 0,
+    ) -> None:
+        super().__init__()
+        # Your code here.
+        raise NotImplementedError("encoder.TransformerEncoder")
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """Read the sentences.
+
+        Args:
+            token_ids: the vocabulary's numbers, ``[batch, seq]``, int64; ``seq`` is at most
+                ``max_len``, and every sentence has a real token.
+
+        Returns:
+            One vector per token, ``[batch, seq, d_model]``.
+        """
+        # Your code here.
+        raise NotImplementedError("encoder.TransformerEncoder")

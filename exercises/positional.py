@@ -1,0 +1,123 @@
+"""Positions: how does attention learn that a token stands before another?
+
+Attention treats a sentence as a bag of words: shuffle them and the same results come out, shuffled.
+So each position gets a vector of its own, added to the token that stands there. It may be computed
+(sines) or learned (a table), and the sines have a gift: a step along the sentence is one matrix.
+
+Notation: ``batch`` sentences of ``seq`` tokens with ``d_model`` numbers each; ``pos`` counts
+positions from 0; ``max_len`` rows are kept in the table.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class PositionalEncoding(nn.Module):
+    """Add a fixed pattern of waves to the tokens, so that positions can be told apart.
+
+    Fast waves tell neighbours apart, slow ones tell the start of a text from its end, like the
+    hands of a clock.
+
+    Args:
+        d_model: width of a token vector, an even number.
+        max_len: number of positions in the table.
+
+    Raises:
+        Any exception: forward is given more than ``max_len`` positions. Say so by a ValueError, or
+            let the addition fail.
+
+    Contract:
+        1. Column 2i of the buffer ``pe`` [1, max_len, d_model] is sin(pos / 10000^(2i / d_model)),
+           at least as exact as in float32 arithmetic.
+        2. Column 2i + 1 is the cosine of the same angle.
+        3. forward adds the first seq rows to each sentence and does nothing else: no scaling, and
+           no dropout, in training or out of it.
+        4. What forward adds is the buffer ``pe``, which follows the module in ``.to(...)``.
+        5. Nothing here is trained: the module has no parameters.
+        6. A sentence longer than ``max_len`` raises an exception, where ``max_len`` is 2 or more.
+        7. The caller's tensor is left as it was.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, d_model: int, max_len: int = 512) -> None:
+        super().__init__()
+        # Your code here.
+        raise NotImplementedError("positional.PositionalEncoding")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mark each token with its position.
+
+        Args:
+            x: the token vectors, ``[batch, seq, d_model]``.
+
+        Returns:
+            The marked vectors, with the shape and the dtype of x.
+        """
+        # Your code here.
+        raise NotImplementedError("positional.PositionalEncoding")
+
+
+class LearnedPositionalEmbedding(nn.Module):
+    """Add a vector that is learned for each position, as BERT and GPT do.
+
+    It fits the task, but knows no position beyond ``max_len``, and costs parameters.
+
+    Args:
+        max_len: number of positions in the table.
+        d_model: width of a token vector.
+
+    Contract:
+        1. ``embedding`` is an nn.Embedding(max_len, d_model), with one trainable row per position.
+        2. forward adds the first seq rows to every sentence: row t to the token at position t.
+        3. The gradient of the output reaches the first seq rows, and none of the others.
+        4. Wherever the module and x live, forward works there: no index is left on the CPU.
+
+    Source: Devlin et al. 2019, "BERT", section 3; Gehring et al. 2017, section 3.1.
+    """
+
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__()
+        # Your code here.
+        raise NotImplementedError("positional.LearnedPositionalEmbedding")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mark each token with its position.
+
+        Args:
+            x: the token vectors, ``[batch, seq, d_model]``.
+
+        Returns:
+            The marked vectors, ``[batch, seq, d_model]``.
+        """
+        # Your code here.
+        raise NotImplementedError("positional.LearnedPositionalEmbedding")
+
+
+def relative_shift_matrix(d_model: int, offset: int) -> Tensor:
+    """Find the one matrix that moves every position's sines ``offset`` steps along.
+
+    This is why sines encode relative position: "three tokens further" is the same linear map
+    everywhere in the text, so a projection such as w_q can learn it.
+
+    Below, pe[pos] is the row of position pos in the table of PositionalEncoding (sine on even
+    columns, cosine on odd ones, base 10000), computed in float64.
+
+    Args:
+        d_model: width of a row, an even number.
+        offset: steps to move; negative ones go back.
+
+    Returns:
+        The matrix M, float64 ``[d_model, d_model]``.
+
+    Contract:
+        1. pe[pos + offset] = pe[pos] @ M: the row stands left of the matrix.
+        2. The one M serves every position, at the start and thousands of tokens later.
+        3. An offset of 0 leaves each row as it is, and a negative offset goes back by as much.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+    # Your code here.
+    raise NotImplementedError("positional.relative_shift_matrix")

@@ -1,0 +1,3 @@
+"""The autograder: intake -> subject -> judge -> score -> report, each importing only what stands left of it."""
+
+__version__ = "0.1.0"

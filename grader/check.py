@@ -1,0 +1,195 @@
+"""`grader check`: one folder against the public suite.
+
+This process never imports torch. It starts the one that does, reads its events, and ends it when it
+hangs; what was not yet checked goes to a fresh one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from grader.course import ROOT, Course
+from grader.model import CheckResult, Message, Outcome, say
+
+LIMIT_S = 10.0  # for one check
+_START_LIMIT_S = 300.0  # for importing torch, the first time, on a slow disk
+_GRACE_S = 3.0  # the child ends itself first, and says where it was
+_ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
+
+
+class SessionError(Exception):
+    """The child process failed, and it was not the student's doing."""
+
+
+class Check:
+    """One run over some exercises.
+
+    Args:
+        course: the table.
+        path: the student's folder.
+        exercises: ids, what they stand on included.
+        limit_s: seconds that one check may take.
+    """
+
+    def __init__(
+        self, course: Course, path: Path, exercises: Sequence[str], limit_s: float = LIMIT_S
+    ):
+        self._course = course
+        self._path = path
+        self._exercises = list(exercises)
+        self._limit_s = limit_s
+        self._plan: dict[str, list[Any]] = {}
+        self._results: dict[str, CheckResult] = {}
+        self._hung: dict[str, list[str]] = {}
+        self._child = self._start()
+
+    def results(
+        self, progress: Callable[[int, int], None] = lambda done, all: None
+    ) -> list[CheckResult]:
+        """Run to the end.
+
+        Args:
+            progress: told how many checks are done, and of how many.
+
+        Raises:
+            SessionError: the child could not do its work.
+        """
+        try:
+            while not self._round(progress):
+                self._child = self._start()
+        finally:
+            self._child.kill()
+            self._child.wait()
+        return [self._results[id] for id in self._plan]
+
+    def _start(self) -> subprocess.Popen[str]:
+        request = {
+            "path": str(self._path),
+            "exercises": self._exercises,
+            "skip": list(self._results),
+            "hung": self._hung,
+            "limit_s": self._limit_s,
+        }
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "utf-8",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        child = subprocess.Popen(
+            [sys.executable, "-m", "grader.judge.session"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            encoding="utf-8",
+        )
+        assert child.stdin
+        json.dump(request, child.stdin)
+        child.stdin.close()
+        return child
+
+    def _round(self, progress: Callable[[int, int], None]) -> bool:
+        """Follow one child; True when nothing is left to do."""
+        current = importing = ""
+        for event in self._events():
+            kind = event["event"]
+            if kind == "plan":
+                self._plan = {check[0]: check for check in event["checks"]}
+            elif kind == "start":
+                current, importing = event["check"], ""
+            elif kind == "importing":
+                importing = event["unit"]
+            elif kind == "result":
+                self._keep(CheckResult.from_json(event["result"]))
+                current = importing = ""
+                progress(len(self._results), len(self._plan))
+            elif kind == "hung":
+                self._hang(current, importing, event["frames"])
+                return len(self._results) == len(self._plan)
+            elif kind == "end":
+                return True
+            elif kind == "error":
+                raise SessionError(
+                    event["text"] if event["kind"] == "CourseError" else event["trace"]
+                )
+            elif kind == "died":
+                if not current:
+                    raise SessionError(event["text"] or "the checking process ended without a word")
+                text = say(
+                    "The process ended in the middle of this check: a crash, or `os._exit()`."
+                )
+                self._ended(current, Outcome.CRASHED, text, [])
+                return len(self._results) == len(self._plan)
+        raise AssertionError("a child ends in `end`, `hung`, `error` or `died`")
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        child = self._child
+        assert child.stdout
+        lines: queue.Queue[str] = queue.Queue()
+        out = child.stdout
+
+        def read() -> None:
+            for line in out:
+                lines.put(line)
+            lines.put("")
+
+        threading.Thread(target=read, daemon=True).start()
+        limit = _START_LIMIT_S
+        while True:
+            try:
+                line = lines.get(timeout=limit)
+            except queue.Empty:  # held so fast that it could not say so itself
+                child.kill()
+                yield {"event": "hung", "frames": []}
+                return
+            if not line:
+                child.wait()
+                yield {"event": "died", "text": child.stderr.read() if child.stderr else ""}
+                return
+            yield json.loads(line)
+            limit = self._limit_s + _GRACE_S
+
+    def _hang(self, current: str, importing: str, frames: list[str]) -> None:
+        if not current:
+            raise SessionError("importing torch took more than five minutes")
+        text = say(
+            "It was still running after {seconds} seconds: a loop that never ends?",
+            seconds=f"{self._limit_s:g}",
+        )
+        if importing:
+            self._hung[importing] = frames  # the next child will not import it again
+            text = say(
+                "Importing {unit}.py did not come to an end: a loop outside any function?",
+                unit=importing,
+            )
+        self._ended(current, Outcome.TIMEOUT, text, frames)
+
+    def _ended(self, id: str, outcome: Outcome, text: Message, frames: list[str]) -> None:
+        """A check has taken its process with it. After two such, leave what would do the same."""
+        self._finish(id, outcome, text, frames)
+        exercise = self._plan[id][1]
+        ends = [
+            result
+            for result in self._results.values()
+            if result.exercise == exercise and result.outcome is outcome
+        ]
+        if len(ends) >= _ENDS_MOST:
+            for other, (_, stands, *_rest) in self._plan.items():
+                if exercise in self._course.closure([stands]) and other not in self._results:
+                    self._finish(other, outcome, say("Not tried: it went the same way twice."), [])
+
+    def _finish(self, id: str, outcome: Outcome, text: Message, frames: list[str]) -> None:
+        _, exercise, clause, title = self._plan[id]
+        self._keep(CheckResult(id, exercise, clause, title, outcome, (text,), tuple(frames)))
+
+    def _keep(self, result: CheckResult) -> None:
+        self._results[result.id] = result

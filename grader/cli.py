@@ -1,0 +1,108 @@
+"""The command line: `check`, `validate`, and what people type through `make`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader import course as courses
+from grader import intake
+from grader.check import LIMIT_S, Check, SessionError
+from grader.course import CourseError
+from grader.intake import IntakeError
+from grader.report.language import Language
+from grader.score import score
+
+OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 0 only if all that was asked for passes."""
+    for stream in (sys.stdout, sys.stderr):  # a Windows console may be set to less than UTF-8
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except (CourseError, IntakeError, SessionError) as error:
+        print(error, file=sys.stderr)
+        return TROUBLE
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("grader", description="Checks and grades the exercises.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="the public suite on your folder")
+    check.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="a unit or an exercise; all by default"
+    )
+    check.add_argument(
+        "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
+    )
+    check.add_argument("--json", action="store_true", help="print result.json instead")
+    check.add_argument("--lang", help="en or zh; by default what your system says")
+    check.add_argument(
+        "--limit", type=float, default=LIMIT_S, help="seconds that one check may take"
+    )
+    check.set_defaults(run=_check)
+    validate = commands.add_parser("validate", help="prove the course: for maintainers")
+    validate.add_argument("targets", nargs="*", metavar="TARGET")
+    validate.set_defaults(run=_validate)
+    answers = commands.add_parser("answers", help="record the public suite's answers again")
+    answers.set_defaults(run=_answers)
+    stubs = commands.add_parser("stubs", help="write exercises/ again from solutions/")
+    stubs.set_defaults(run=_stubs)
+    return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    course = courses.load()
+    chosen = course.select(arguments.targets)
+    submission = intake.read_folder(arguments.path, [unit.name for unit in course.units])
+    check = Check(course, arguments.path, course.closure(chosen), arguments.limit)
+    from rich.console import Console  # while the child imports torch
+
+    from grader.report import record
+    from grader.report.terminal import Terminal
+
+    language = Language(arguments.lang)
+    console = Console(highlight=False)
+    scores = score(course, chosen, check.results())
+    if arguments.json:
+        print(
+            json.dumps(
+                record.result(scores, submission, "public", language), ensure_ascii=False, indent=1
+            )
+        )
+    else:
+        Terminal(console, language, bool(arguments.targets)).show(
+            scores, submission, str(arguments.path)
+        )
+    if not scores.graded:
+        return TROUBLE
+    return OK if scores.passed else OPEN
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from grader import validate
+
+    return validate.run(arguments.targets)
+
+
+def _answers(arguments: argparse.Namespace) -> int:
+    from grader import validate
+
+    return validate.write_answers()
+
+
+def _stubs(arguments: argparse.Namespace) -> int:
+    from release import stubs
+
+    for path in stubs.write(courses.ROOT / "exercises", courses.load()):
+        print(f"written: {path.relative_to(courses.ROOT)}")
+    return OK

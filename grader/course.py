@@ -1,0 +1,194 @@
+"""The course: `course.toml` as frozen data. The one table of units and exercises."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class CourseError(Exception):
+    """The course itself, or what was asked of it, is at fault; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One function, class or method that a student can attempt in turn."""
+
+    unit: str
+    name: str  # "split" or "Class" or "Class.method"
+    points: tuple[float, ...]  # of each clause, in order
+    minutes: int = 0
+    needs: tuple[str, ...] = ()
+    takes: Mapping[str, str] = field(default_factory=dict)  # argument -> shape, "" where no tensor
+    returns: tuple[str, ...] = ()  # the shape of each part
+    dtype: str = ""  # an argument whose dtype is kept, a dtype, or "weights"
+    init: tuple[str, ...] = ()  # arguments of the constructor
+    state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
+    forbidden: tuple[str, ...] = ()  # operators that may not be called
+
+    @property
+    def id(self) -> str:
+        return f"{self.unit}.{self.name}"
+
+    @property
+    def max_score(self) -> float:
+        return sum(self.points)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One module and one notebook."""
+
+    name: str
+    title: str
+    why: str
+    exercises: tuple[Exercise, ...]
+
+
+@dataclass(frozen=True)
+class Course:
+    title: str
+    units: tuple[Unit, ...]
+
+    @functools.cached_property
+    def exercises(self) -> dict[str, Exercise]:
+        """Every exercise by id, in the order of the course."""
+        return {exercise.id: exercise for unit in self.units for exercise in unit.exercises}
+
+    def select(self, targets: Iterable[str]) -> list[str]:
+        """The ids of the exercises that the targets (units or exercises) name; all without any.
+
+        Raises:
+            CourseError: a target is neither; the text lists the near names.
+        """
+        names = {unit.name: [e.id for e in unit.exercises] for unit in self.units}
+        names |= {id: [id] for id in self.exercises}
+        for id in self.exercises:  # `split_heads` alone will do: no two share a last name
+            names.setdefault(id.rsplit(".", 1)[-1], [id])
+        chosen: set[str] = set()
+        for target in targets:
+            if target not in names:
+                raise CourseError(_unknown(target, names))
+            chosen.update(names[target])
+        return [id for id in self.exercises if not chosen or id in chosen]
+
+    def closure(self, ids: Iterable[str]) -> list[str]:
+        """These exercises and everything they stand on, in the order of the course."""
+        found: set[str] = set()
+        waiting = list(ids)
+        while waiting:
+            id = waiting.pop()
+            if id not in found:
+                found.add(id)
+                waiting.extend(self.exercises[id].needs)
+        return [id for id in self.exercises if id in found]
+
+    def state_shapes(self, id: str, sizes: Mapping[str, int]) -> dict[str, str]:
+        """The declared parameters and buffers of a class, those of nested classes included.
+
+        Args:
+            id: the exercise that is the class.
+            sizes: what the constructor's letters stand for, such as ``{"num_layers": 2}``.
+
+        Returns:
+            Dotted name -> shape in letters.
+        """
+        return dict(self._state(id, sizes))
+
+    def _state(self, id: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        for name, shape in self.exercises[id].state.items():
+            if shape not in self.exercises:
+                yield name, shape
+                continue
+            repeated = re.fullmatch(r"(.+)\[([a-z_]+)\]", name)
+            prefixes = (
+                [name]
+                if not repeated
+                else [f"{repeated[1]}.{i}" for i in range(sizes[repeated[2]])]
+            )
+            for prefix in prefixes:
+                for inner, inner_shape in self._state(shape, sizes):
+                    yield f"{prefix}.{inner}", inner_shape
+
+
+def _unknown(target: str, names: Mapping[str, list[str]]) -> str:
+    lowered = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(target.lower(), lowered, n=3, cutoff=0.5)
+    found = [lowered[word] for word in near]
+    if found:
+        return f"There is no unit or exercise {target!r}. Did you mean: {', '.join(found)}?"
+    units = ", ".join(dict.fromkeys(ids[0].split(".")[0] for ids in names.values()))
+    return f"There is no unit or exercise {target!r}. The units are: {units}."
+
+
+@functools.cache
+def load(path: Path = ROOT / "course.toml") -> Course:
+    """Read the course's table.
+
+    Raises:
+        CourseError: an entry is unknown, missing or refers to nothing; the text names it.
+    """
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    course = Course(data["title"], tuple(_unit(path, unit) for unit in data["unit"]))
+    seen: set[str] = set()
+    for exercise in course.exercises.values():
+        for need in exercise.needs:
+            if need not in seen:
+                raise CourseError(
+                    f"{path.name}: {exercise.id} needs {need!r}, which must stand before it"
+                )
+        seen.add(exercise.id)
+    return course
+
+
+def _unit(path: Path, data: dict[str, Any]) -> Unit:
+    exercises = tuple(_exercise(path, data["name"], entry) for entry in data["exercise"])
+    return Unit(data["name"], data["title"], data["why"], exercises)
+
+
+def _exercise(path: Path, unit: str, data: dict[str, Any]) -> Exercise:
+    fields = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
+    try:
+        return Exercise(unit=unit, **fields)
+    except TypeError as error:
+        raise CourseError(f"{path.name}: in {unit}.{data.get('name')}: {error}") from None
+
+
+@functools.cache
+def clauses(path: Path) -> dict[str, list[str]]:
+    """The numbered clauses of every contract in a module, by exercise id, read off its docstrings."""
+    unit = path.stem
+    found: dict[str, list[str]] = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                name = f"{prefix}.{child.name}"
+                items = _contract(ast.get_docstring(child) or "")
+                if items:
+                    found[name] = items
+                visit(child, name)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), unit)
+    return found
+
+
+def _contract(docstring: str) -> list[str]:
+    _, _, rest = docstring.partition("Contract:\n")
+    section = re.split(r"\n(?=\S)", rest)[0]
+    parts = re.split(r"^\s*\d+\.\s+", section, flags=re.MULTILINE)[1:]
+    return [" ".join(part.split()) for part in parts]

@@ -1,0 +1,137 @@
+"""The bank: known mistakes, as edits of the reference, and unusual but right implementations.
+
+A mistake is the smallest edit that makes it. An edit that no longer applies is an error, so the bank
+cannot rot.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.course import ROOT, Course, CourseError, tomllib
+from grader.model import Module, Submission
+
+SOLUTIONS = ROOT / "solutions"
+
+_BLOCK = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.S)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake of one exercise."""
+
+    id: str
+    exercise: str
+    clause: int
+    edits: tuple[
+        tuple[str, str], ...
+    ]  # text to find, exactly once in the solution; its replacement
+    title: str
+    hint: str
+
+    @property
+    def unit(self) -> str:
+        return self.exercise.split(".")[0]
+
+    def apply(self, text: str) -> str:
+        """The solution's source with the mistake in it.
+
+        Raises:
+            CourseError: an edit does not apply exactly once.
+        """
+        for find, put in self.edits:
+            places = [
+                block.start(1) + match.start()
+                for block in _blocks(text, self.exercise)
+                for match in re.finditer(re.escape(find), block[1])
+            ]
+            if len(places) != 1:
+                raise CourseError(
+                    f"mistake {self.id!r}: {find!r} stands {len(places)} times in the solution of"
+                    f" {self.exercise}; it must stand there once"
+                )
+            text = text[: places[0]] + put + text[places[0] + len(find) :]
+        return text
+
+
+def _blocks(text: str, exercise: str) -> Iterator[re.Match[str]]:
+    """The solution blocks inside an exercise's definition."""
+    node: ast.AST = ast.parse(text)
+    for name in exercise.split(".")[1:]:
+        node = next(
+            child
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef)) and child.name == name
+        )
+    assert isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    for block in _BLOCK.finditer(text):
+        if node.lineno <= text.count("\n", 0, block.start()) + 1 <= (node.end_lineno or 0):
+            yield block
+
+
+def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mistake]:
+    """The whole bank, in the order of its files.
+
+    Raises:
+        CourseError: an entry lacks something or names no exercise.
+    """
+    found: list[Mistake] = []
+    for unit in course.units:
+        path = folder / f"{unit.name}.toml"
+        if path.exists():
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            found += [_mistake(path, entry, course) for entry in data.get("mistake", ())]
+    twice = {m.id for m in found if sum(other.id == m.id for other in found) > 1}
+    if twice:
+        raise CourseError(f"two mistakes are called {sorted(twice)[0]!r}")
+    return found
+
+
+def _mistake(path: Path, entry: dict[str, object], course: Course) -> Mistake:
+    data = dict(entry)
+    if "find" in data:
+        data["edits"] = [[data.pop("find"), data.pop("replace")]]
+    try:
+        data["edits"] = tuple((find, put) for find, put in data["edits"])  # type: ignore[attr-defined]
+        mistake = Mistake(**data)  # type: ignore[arg-type]
+    except (KeyError, TypeError) as error:
+        raise CourseError(f"{path.name}: mistake {entry.get('id')!r}: {error}") from None
+    exercise = course.exercises.get(mistake.exercise)
+    if exercise is None or not 1 <= mistake.clause <= len(exercise.points):
+        raise CourseError(
+            f"{path.name}: mistake {mistake.id!r} names {mistake.exercise} clause {mistake.clause},"
+            " which course.toml does not have"
+        )
+    return mistake
+
+
+def solution(course: Course) -> Submission:
+    """The reference, as a submission."""
+    modules = {}
+    for unit in course.units:
+        path = SOLUTIONS / f"{unit.name}.py"
+        modules[unit.name] = Module(unit.name, path.read_text(encoding="utf-8"), str(path))
+    return Submission("reference", modules)
+
+
+def edited(base: Submission, unit: str, text: str, id: str) -> Submission:
+    """A submission with one module's text replaced."""
+    module = replace(base.modules[unit], text=text, path=f"<{id}>/{unit}.py")
+    return Submission(id, {**base.modules, unit: module})
+
+
+def variants(course: Course, folder: Path = SOLUTIONS / "variants") -> Iterator[Submission]:
+    """Every unusual but right implementation: the reference with one module replaced.
+
+    A variant is a file ``variants/<unit>/<name>.py``; what it does not define, it imports from the
+    reference by ``from solutions.<unit> import *``.
+    """
+    base = solution(course)
+    for unit in course.units:
+        for path in sorted((folder / unit.name).glob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield edited(base, unit.name, text, f"{unit.name}/{path.stem}")

@@ -1,0 +1,140 @@
+"""``expect(found).equals(expected)``: comparing in words that help.
+
+A bare ``assert`` in a check would fail on rubbish with an exception that looks like the grader's own
+fault, so checks compare through here alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judge import explain
+from grader.judge.tolerance import budget
+from grader.model import Message, Outcome, say
+from grader.subject.faults import Failure
+from grader.subject.verdicts import describe, short
+
+# How many expectations the running check has made: with the check's id, the place of a failure.
+steps = 0
+
+
+def expect(found: Any, where: Tensor | None = None) -> Expectation:
+    """Begin an expectation about what the student's code gave.
+
+    Args:
+        found: a tensor or plain data.
+        where: bool, broadcastable to ``found``: judge these entries alone.
+    """
+    global steps
+    steps += 1
+    return Expectation(found, where)
+
+
+class Expectation:
+    """What is expected of a found value. Every method raises `Failure` where it does not hold."""
+
+    def __init__(self, found: Any, where: Tensor | None):
+        self._found = found
+        self._where = where
+
+    def equals(self, expected: Any, within: float | None = None) -> None:
+        """Be equal: tensors up to the dtype's budget (or ``within``), plain data exactly."""
+        found = self._found
+        if not isinstance(found, Tensor):
+            if found != expected:
+                self._fail(
+                    say(
+                        "expected {expected}; found {found}",
+                        expected=describe_plain(expected),
+                        found=describe_plain(found),
+                    )
+                )
+            return
+        target = torch.as_tensor(expected)
+        if isinstance(expected, Tensor) and found.shape != target.shape and self._where is None:
+            self._fail(
+                say(
+                    "expected shape {expected}; found {found}",
+                    expected=list(target.shape),
+                    found=list(found.shape),
+                ),
+                outcome=Outcome.WRONG_SHAPE,
+            )
+        tolerance = budget(found.dtype) if within is None else within
+        wrong = ~_close(found, target, tolerance) & self._considered(found)
+        if wrong.any():
+            self._fail(*explain.difference(found, target.expand_as(found), wrong, tolerance))
+
+    def differs_from(self, other: Tensor, least: float = 1e-6) -> None:
+        """Differ somewhere, by ``least`` or more."""
+        found = self._tensor()
+        gap = (found.double() - other.double()).abs() * self._considered(found)
+        if not bool((gap > least).any()):
+            self._fail(say("expected two different results; found the same one twice"))
+
+    def is_finite(self) -> None:
+        """Hold neither NaN nor inf."""
+        found = self._tensor()
+        wrong = ~torch.isfinite(found) & self._considered(found)
+        if wrong.any():
+            self._fail(*explain.nonfinite(found, wrong))
+
+    def sums_to(self, total: float, dim: int = -1) -> None:
+        """Sum to ``total`` along ``dim``."""
+        found = self._tensor()
+        sums = found.sum(dim)
+        where = torch.ones_like(sums, dtype=torch.bool) if self._where is None else self._where
+        wrong = ~_close(sums, torch.as_tensor(total), 10 * budget(found.dtype)) & where
+        if wrong.any():
+            index = explain.first(wrong)
+            self._fail(
+                say(
+                    "expected the entries along dim {dim} to sum to {total}; those at {index} sum to {found}",
+                    dim=dim,
+                    total=total,
+                    index=index,
+                    found=explain.number(sums[tuple(index)]),
+                )
+            )
+
+    def has_dtype(self, dtype: torch.dtype) -> None:
+        """Have this dtype."""
+        found = self._tensor()
+        if found.dtype != dtype:
+            self._fail(
+                say(
+                    "expected dtype {expected}; found {found}",
+                    expected=short(dtype),
+                    found=short(found.dtype),
+                ),
+                outcome=Outcome.WRONG_DTYPE,
+            )
+
+    def _considered(self, found: Tensor) -> Tensor:
+        if self._where is None:
+            return torch.ones_like(found, dtype=torch.bool)
+        return self._where.expand_as(found)
+
+    def _tensor(self) -> Tensor:
+        if not isinstance(self._found, Tensor):
+            self._fail(say("expected a tensor; found {found}", found=describe(self._found)))
+        return self._found  # type: ignore[no-any-return]
+
+    def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE) -> None:
+        found = self._found if isinstance(self._found, Tensor) else None
+        raise Failure(outcome, *message, found=found)
+
+
+def describe_plain(value: Any) -> str:
+    """Plain data in full, if it is short."""
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _close(found: Tensor, expected: Tensor, tolerance: float) -> Tensor:
+    if found.dtype == torch.bool or not (found.is_floating_point() or tolerance):
+        return found == expected
+    return torch.isclose(found.double(), expected.double(), rtol=tolerance, atol=tolerance)

@@ -1,0 +1,126 @@
+"""What right implementations have in common, whatever they compute.
+
+Such properties catch almost every structural mistake, and none of scale: an exercise needs checks of
+both kinds. Each function makes the call it is given again, with something changed, and compares the
+student's results with one another; so none of them asks the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judge.draw import Draw
+from grader.judge.expect import expect
+from grader.subject.proxy import Call, Subject
+
+
+def alone_as_in_batch(call: Call, *names: str) -> None:
+    """A sample alone gives what it gives among others.
+
+    Args:
+        call: gives tensors ``[batch, ...]``.
+        names: the arguments that have a batch axis, which comes first.
+    """
+    whole = parts(call())
+    for sample in range(call[names[0]].size(0)):
+        alone = call.but(**{name: call[name][sample : sample + 1] for name in names})
+        for part, everyone in zip(parts(alone()), whole):
+            expect(part).equals(everyone[sample : sample + 1])
+
+
+def permutes_alike(
+    call: Call, draw: Draw, axes: dict[str, Sequence[int]], results: Sequence[Any]
+) -> None:
+    """Tokens in another order give the same results in that order.
+
+    Args:
+        call: what is made twice.
+        draw: draws the order.
+        axes: argument -> the axes on which its tokens stand.
+        results: for each part of the result, the axes on which its tokens stand; () where the order
+            does not matter.
+    """
+    name, (axis, *_) = next(iter(axes.items()))
+    order = draw.order(call[name].size(axis))
+    shuffled = call.but(**{n: _reorder(call[n], along, order) for n, along in axes.items()})
+    for part, plain, along in zip(parts(shuffled()), parts(call()), results):
+        expect(part).equals(_reorder(plain, along, order))
+
+
+def unmoved_by(call: Call, draw: Draw, name: str, where: Tensor, unmoved: Sequence[Any]) -> None:
+    """Other content at some places of an argument moves nothing of what must not see it.
+
+    Args:
+        call: what is made twice.
+        draw: draws the other content.
+        name: the argument that changes, a floating tensor.
+        where: bool, broadcastable to the argument: the places that change.
+        unmoved: for each part of the result, bool, broadcastable to it: what must stay; None for all.
+    """
+    value: Tensor = call[name]
+    other = torch.where(where, draw.tensor(*value.shape, dtype=value.dtype, scale=3.0), value)
+    for part, plain, still in zip(parts(call.but(**{name: other})()), parts(call()), unmoved):
+        expect(part, where=still).equals(plain)
+
+
+def layout_does_not_matter(call: Call, *names: str) -> None:
+    """The same numbers in another memory layout give the same results."""
+    strided = {name: _strided(call[name]) for name in names}
+    for part, plain in zip(parts(call.but(**strided)()), parts(call())):
+        expect(part).equals(plain)
+
+
+def leaves_inputs_alone(subject: Subject, call: Call) -> None:
+    """The call changes none of its arguments."""
+    call()
+    expect(subject.changed).equals([])
+
+
+def repeats(call: Call) -> None:
+    """The same call gives the same bits twice: nothing is random, nothing is kept."""
+    for first, second in zip(parts(call()), parts(call())):
+        expect(second).equals(first, within=0.0)
+
+
+def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None:
+    """The gradients are those of the values: held against a central difference.
+
+    Args:
+        subject: whose call it is.
+        call: float64, smooth at its arguments.
+        draw: draws a random cotangent, since that of a sum is blind to a softmax, and a direction.
+        names: the arguments to go by.
+    """
+    step = 2.0**-17
+    cotangents = [draw.tensor(*part.shape) for part in parts(call())]
+    gradients = subject.vjp(call, cotangents, wrt=names)
+    for name in names:
+        direction = draw.tensor(*call[name].shape)
+        ahead, behind = (
+            sum((part * c).sum() for part, c in zip(parts(call.but(**{name: value})()), cotangents))
+            for value in (call[name] + step * direction, call[name] - step * direction)
+        )
+        slope = (gradients[name] * direction).sum()
+        expect(slope).equals((ahead - behind) / (2 * step), within=1e-5)
+
+
+def parts(value: Any) -> tuple[Any, ...]:
+    """The parts of a result, also where it is one tensor."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _reorder(tensor: Tensor, axes: Sequence[int], order: Tensor) -> Tensor:
+    for axis in axes:
+        tensor = tensor.index_select(axis, order)
+    return tensor
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    """Equal to ``tensor``, but not contiguous."""
+    wide = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype)
+    wide[..., 0] = tensor
+    return wide[..., 0]

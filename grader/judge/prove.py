@@ -1,0 +1,149 @@
+"""Put submissions through a suite whose right answers come from the reference, in one process.
+
+For the course's own material only: it stands on `validate`, and the recorded answers of the public
+suite come from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.course import Course
+from grader.judge import bank
+from grader.judge.bank import Mistake
+from grader.judge.diagnose import Signature
+from grader.judge.reference import Live, Recorder, Recording
+from grader.judge.suite import Check, Suite, verdict
+from grader.model import Outcome, Submission
+from grader.subject.host import Host
+from grader.subject.proxy import Subject
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one check ended on one submission."""
+
+    check: Check
+    outcome: Outcome
+    signature: Signature | None
+    error: BaseException | None
+
+
+class Bench:
+    """Runs submissions against checks.
+
+    Args:
+        course: the table.
+        suite: the collected checks.
+    """
+
+    def __init__(self, course: Course, suite: Suite):
+        self.course = course
+        self.suite = suite
+        self.solution = bank.solution(course)
+        self._units = [unit.name for unit in course.units]
+        self._host = Host(self.solution, self._units)
+        self.answers = Recorder(Live(self._host))
+
+    def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
+        """The checks of these exercises; without ``hidden``, the public ones."""
+        wanted = set(exercises)
+        return [c for c in self.suite.checks if c.exercise in wanted and (hidden or not c.hidden)]
+
+    def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
+        """Run checks on a submission, one by one."""
+        subject = Subject(self.course, Host(submission, self._units).perform)
+        for check in checks:
+            error, signature = self.suite.attempt(check, subject, self.answers)
+            self._host.perform("begin", seed=0)  # the reference's twins have served
+            yield Attempt(check, verdict(check, error)[0], signature, error)
+
+    def mistaken(self, mistake: Mistake) -> Submission:
+        """The reference with a mistake in it."""
+        text = mistake.apply(self.solution.modules[mistake.unit].text)
+        return bank.edited(self.solution, mistake.unit, text, mistake.id)
+
+
+def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
+    """The recorded answers of the public suite, by unit.
+
+    Raises:
+        AssertionError: the reference fails a check.
+    """
+    recordings: dict[str, Recording] = {}
+    for unit in bench.course.units:
+        exercises = [exercise.id for exercise in unit.exercises]
+        checks = bench.checks(exercises, hidden=False)
+        bench.answers.kept.clear()
+        failed = [a for a in bench.attempts(bench.solution, checks) if a.error is not None]
+        assert not failed, f"the reference fails {failed[0].check.id}: {failed[0].error}"
+        answers = dict(bench.answers.kept)
+        signatures: dict[str, list[dict[str, Any]]] = {}
+        own = [mistake for mistake in mistakes if mistake.unit == unit.name]
+        for mistake in own:
+            tried = bench.attempts(
+                bench.mistaken(mistake), bench.checks([mistake.exercise], hidden=False)
+            )
+            for attempt in tried:
+                signature = attempt.signature
+                if signature is not None and signature.tells:
+                    signatures.setdefault(attempt.check.id, []).append(
+                        {
+                            "mistake": mistake.id,
+                            "step": signature.step,
+                            "outcome": signature.outcome,
+                            "found": signature.found,
+                        }
+                    )
+        titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
+        recordings[unit.name] = Recording(answers, signatures, titles)
+    return recordings
+
+
+_RUBBISH = {
+    "None": "lambda *args, **kwargs: None",
+    "a string": "lambda *args, **kwargs: 'rubbish'",
+    "a 0-dim tensor": "lambda *args, **kwargs: __import__('torch').tensor(1.0)",
+    "a wrong rank": "lambda *args, **kwargs: __import__('torch').zeros(1, 1, 1, 1, 1, 1, 1)",
+    "NaN": "_nan({old})",
+    "an object that lies": "_Liar()",
+    "nothing": None,
+}
+
+_PRELUDE = '''
+
+class _Liar:
+    """Agrees with everything and has everything."""
+    shape, ndim, dtype = (), 0, None
+    def __call__(self, *args, **kwargs): return _Liar()
+    def __eq__(self, other): return True
+    def __hash__(self): return 0
+    def __bool__(self): return True
+    def __len__(self): return 2
+    def __iter__(self): return iter((_Liar(), _Liar()))
+    def __getitem__(self, index): return _Liar()
+
+def _nan(function):
+    def spoiled(*args, **kwargs):
+        value = function(*args, **kwargs)
+        parts = value if isinstance(value, tuple) else (value,)
+        parts = tuple(p * float("nan") if hasattr(p, "shape") else p for p in parts)
+        return parts if isinstance(value, tuple) else parts[0]
+    return spoiled
+
+'''
+
+
+def rubbish(bench: Bench, exercise: str) -> Iterator[tuple[str, Submission]]:
+    """The reference with one exercise giving rubbish, in every kind."""
+    unit, _, name = exercise.partition(".")
+    takes_forward = bench.course.exercises[exercise].init and bench.course.exercises[exercise].takes
+    targets = [name, f"{name}.forward"] if takes_forward else [name]
+    text = bench.solution.modules[unit].text
+    for target in targets:
+        for kind, made in _RUBBISH.items():
+            line = f"del {target}" if made is None else f"{target} = {made.format(old=target)}"
+            spoiled = f"{text}{_PRELUDE}{line}\n"
+            yield f"{target} gives {kind}", bank.edited(bench.solution, unit, spoiled, "rubbish")

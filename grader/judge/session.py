@@ -1,0 +1,159 @@
+"""The child process of `grader check`: imports torch and the student's code, runs public checks.
+
+Reads one JSON request on standard input, writes one JSON event a line on standard output:
+``plan``, ``importing``, ``start``, ``result``, ``hung``, ``end``, or ``error``. What the student's
+code prints goes elsewhere, so that nothing can spoil the lines.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+_PRINTED_MOST = 2000  # characters of one check's output that are shown
+
+
+class Events:
+    """Writes events to what was standard output."""
+
+    def __init__(self) -> None:
+        self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        with self._lock:
+            print(json.dumps({"event": event, **fields}), file=self._out, flush=True)
+
+
+class Printed(io.TextIOBase):
+    """Takes what the student prints; keeps the beginning."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def write(self, text: str) -> int:
+        self._kept += text[: _PRINTED_MOST - len(self._kept)]
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def take(self) -> str:
+        kept, self._kept = self._kept, ""
+        return kept
+
+
+class Watchdog:
+    """Ends the process when one check takes too long, and says where it was."""
+
+    def __init__(self, events: Events, limit_s: float, paths: set[str]):
+        self._events = events
+        self._limit_s = limit_s
+        self._paths = paths
+        self._main = threading.get_ident()
+        self._fed = threading.Event()
+        self._feeds = 0
+
+    def feed(self) -> None:
+        self._feeds += 1
+        self._fed.set()
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            self._fed.clear()
+            if not self._fed.wait(self._limit_s):
+                from grader.subject.host import frame_text
+
+                stack = traceback.extract_stack(sys._current_frames()[self._main])
+                own = [frame_text(frame) for frame in stack if frame.filename in self._paths]
+                self._events("hung", frames=own)
+                os._exit(3)
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    events = Events()
+    try:
+        _run(request, events)
+    except BaseException as error:
+        events("error", text=str(error), trace=traceback.format_exc(), kind=type(error).__name__)
+    os._exit(0)  # torch takes its time to leave
+
+
+def _run(request: dict[str, Any], events: Events) -> None:
+    warnings.filterwarnings("ignore")
+    import torch
+
+    from grader import course as courses
+    from grader import intake
+    from grader.judge.diagnose import Signature
+    from grader.judge.reference import Recorded
+    from grader.judge.suite import Suite, with_suite
+    from grader.subject.faults import Fault
+    from grader.subject.host import Host
+    from grader.subject.proxy import Subject
+
+    torch.set_num_threads(1)
+    course = courses.load()
+    units = [unit.name for unit in course.units]
+    submission = intake.read_folder(Path(request["path"]), units)
+    paths = {module.path for module in submission.modules.values()}
+    printed = Printed()
+    sys.stdout = sys.stderr = printed
+    hung = dict(request["hung"])
+    dog = Watchdog(events, request["limit_s"], paths)
+
+    def importing(unit: str) -> None:
+        if unit in hung:
+            raise Fault("hung", {"unit": unit}, hung[unit])
+        events("importing", unit=unit)
+
+    host = Host(submission, units, importing)
+    subject = Subject(course, host.perform)
+    answers = Recorded(courses.ROOT / "tests" / "public" / "answers")
+    wanted = set(request["exercises"])
+    skip = set(request["skip"])
+
+    def body(suite: Suite) -> None:
+        order = list(course.exercises)
+        checks = [check for check in suite.checks if check.exercise in wanted]
+        checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
+        plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
+        events("plan", checks=plan)
+        dog.start()
+        for check in checks:
+            if check.id in skip:
+                continue
+            events("start", check=check.id)
+            dog.feed()
+            recording = answers.of(check.id)
+            known = [
+                (k["mistake"], Signature(k["step"], k["outcome"], k["found"]))
+                for k in recording.signatures.get(check.id, ())
+            ]
+            titles = {id: (m["title"], m["hint"]) for id, m in recording.mistakes.items()}
+            result = suite.run(check, subject, answers, known, titles)
+            data = result.to_json() | {"printed": printed.take()}
+            events("result", result=data)
+        events("end")
+
+    files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
+    folder = courses.ROOT / "tests" / "public"
+    with_suite([folder / file for file in files], body)
+
+
+if __name__ == "__main__":
+    main()

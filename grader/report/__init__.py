@@ -1,0 +1,1 @@
+"""Scores as people and programs read them. Changes none of them."""

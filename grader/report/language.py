@@ -1,0 +1,38 @@
+"""The reader's language: messages are rendered here, at the edge, and nowhere else."""
+
+from __future__ import annotations
+
+import gettext
+import locale
+import os
+from pathlib import Path
+
+from grader.model import Message
+
+_CATALOGUES = Path(__file__).resolve().parent.parent / "locale"
+
+
+class Language:
+    """Renders messages in one language.
+
+    Args:
+        name: such as "zh" or "en"; by default what the environment or the system says.
+    """
+
+    def __init__(self, name: str | None = None):
+        wanted = [name] if name else _preferred()
+        self._catalogue = gettext.translation("grader", _CATALOGUES, wanted, fallback=True)
+
+    def __call__(self, text: str, /, **args: object) -> str:
+        """Translate a sentence and fill in its braces."""
+        translated = self._catalogue.gettext(text) if text else ""
+        return translated.format(**args) if args else translated
+
+    def render(self, message: Message) -> str:
+        return self(message.text, **message.args)
+
+
+def _preferred() -> list[str]:
+    named = [os.environ.get(key, "") for key in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]
+    names = [part for value in named for part in value.split(":") if part]
+    return names or [locale.getlocale()[0] or "en"]

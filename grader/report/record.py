@@ -1,0 +1,85 @@
+"""`result.json`: a score as plain data. Its schema is a contract."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grader import __version__
+from grader.course import ROOT
+from grader.model import CheckResult, Submission
+from grader.report.language import Language
+from grader.score import ExerciseScore, Score
+
+
+def result(
+    score: Score,
+    submission: Submission,
+    suite: str,
+    language: Language,
+    protections: Sequence[str] = (),
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """The result of one submission, ready for JSON."""
+    return {
+        "schema": 1,
+        "submission": submission.id,
+        "digest": digest(submission),
+        "suite": suite,
+        "course": course_digest(),
+        "made_by": {
+            "grader": __version__,
+            "python": platform.python_version(),
+            "torch": importlib.metadata.version("torch"),
+            "device": device,
+            "protections": list(protections),
+        },
+        "status": "graded" if score.graded else "ungraded",
+        "score": score.score,
+        "max_score": score.max_score,
+        "exercises": [_exercise(exercise, language) for exercise in score.exercises],
+        "notes": [language.render(note) for note in submission.notes],
+    }
+
+
+def digest(submission: Submission) -> str:
+    """Of the modules' text."""
+    whole = hashlib.sha256()
+    for unit, module in sorted(submission.modules.items()):
+        whole.update(f"{unit}\n{module.text}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def course_digest() -> str:
+    """Of the table."""
+    return hashlib.sha256((Path(ROOT) / "course.toml").read_bytes()).hexdigest()[:16]
+
+
+def _exercise(score: ExerciseScore, language: Language) -> dict[str, Any]:
+    return {
+        "id": score.exercise.id,
+        "score": score.score,
+        "max_score": score.max_score,
+        "followed_through": False,
+        "clauses": [
+            {"clause": number, "points": points, "max_points": float(most)}
+            for number, (points, most) in enumerate(zip(score.clauses, score.exercise.points), 1)
+        ],
+        "checks": [_check(check, language) for check in score.checks],
+    }
+
+
+def _check(check: CheckResult, language: Language) -> dict[str, Any]:
+    return {
+        "id": check.id,
+        "clause": check.clause,
+        "title": language(check.title),
+        "outcome": check.outcome.value,
+        "message": "\n".join(language.render(line) for line in check.message),
+        "frames": list(check.frames),
+        "mistake": check.mistake,
+    }

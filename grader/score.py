@@ -1,0 +1,124 @@
+"""From check results to points. Touches no tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from grader.course import Course, Exercise
+from grader.model import CheckResult, Outcome, say
+
+
+@dataclass(frozen=True)
+class ExerciseScore:
+    """What one exercise earned: the points of each clause whose checks all passed."""
+
+    exercise: Exercise
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def clauses(self) -> list[float]:
+        """The points of each clause, in order."""
+        lost = {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
+        checked = {check.clause for check in self.checks}
+        return [
+            points if number in checked - lost else 0.0
+            for number, points in enumerate(self.exercise.points, 1)
+        ]
+
+    @property
+    def score(self) -> float:
+        return float(sum(self.clauses))
+
+    @property
+    def max_score(self) -> float:
+        return float(self.exercise.max_score)
+
+    @property
+    def passed(self) -> bool:
+        return self.score == self.max_score
+
+    @property
+    def untouched(self) -> Outcome | None:
+        """`NOT_ATTEMPTED` or `BLOCKED` where no check got further than that."""
+        outcomes = {check.outcome for check in self.checks}
+        if outcomes and outcomes <= {Outcome.NOT_ATTEMPTED, Outcome.BLOCKED}:
+            return Outcome.BLOCKED if Outcome.BLOCKED in outcomes else Outcome.NOT_ATTEMPTED
+        return None
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a submission earned."""
+
+    exercises: tuple[ExerciseScore, ...]
+
+    @property
+    def score(self) -> float:
+        return float(sum(exercise.score for exercise in self.exercises))
+
+    @property
+    def max_score(self) -> float:
+        return float(sum(exercise.max_score for exercise in self.exercises))
+
+    @property
+    def graded(self) -> bool:
+        """False where the grader itself failed somewhere: that is never a zero."""
+        return all(
+            check.outcome is not Outcome.GRADER_ERROR
+            for exercise in self.exercises
+            for check in exercise.checks
+        )
+
+    @property
+    def passed(self) -> bool:
+        return self.graded and all(exercise.passed for exercise in self.exercises)
+
+
+def score(course: Course, ids: Iterable[str], results: Iterable[CheckResult]) -> Score:
+    """Points for these exercises.
+
+    Args:
+        course: the table.
+        ids: the exercises that were asked for.
+        results: of those and of what they stand on.
+    """
+    by_exercise: dict[str, list[CheckResult]] = {id: [] for id in course.exercises}
+    for result in results:
+        by_exercise[result.exercise].append(result)
+    scores: dict[str, ExerciseScore] = {}
+    for id, exercise in course.exercises.items():  # what an exercise needs stands before it
+        checks = _named(sorted(by_exercise[id], key=lambda check: check.clause))
+        open_needs = [
+            need for need in exercise.needs if scores[need].checks and not scores[need].passed
+        ]
+        scores[id] = ExerciseScore(exercise, tuple(_blocked(check, open_needs) for check in checks))
+    return Score(tuple(scores[id] for id in ids))
+
+
+def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
+    """A check that failed on something that is itself unfinished says so, and nothing else."""
+    own_fault = (Outcome.PASSED, Outcome.GRADER_ERROR)
+    if not open_needs or check.outcome in own_fault:
+        return check
+    words = say("It stands on {exercise}: finish that first.", exercise=open_needs[0])
+    return replace(
+        check, outcome=Outcome.BLOCKED, message=(words,), frames=(), mistake=None, suspects={}
+    )
+
+
+def _named(checks: Sequence[CheckResult]) -> list[CheckResult]:
+    """Name the mistake where the failed checks of an exercise leave just one suspect."""
+    suspected = [set(check.suspects) for check in checks if check.suspects]
+    common = set.intersection(*suspected) if suspected else set()
+
+    def name(check: CheckResult) -> CheckResult:
+        left = set(check.suspects) & common or set(check.suspects)
+        if len(left) != 1:
+            return check
+        (mistake,) = left
+        title, hint = check.suspects[mistake]
+        lines = tuple(say(line) for line in (title, hint) if line)
+        return replace(check, mistake=mistake, message=lines + check.message)
+
+    return [name(check) for check in checks]

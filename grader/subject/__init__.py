@@ -1,0 +1,1 @@
+"""The student's code, made callable: the only stage in which it runs."""

@@ -1,0 +1,244 @@
+"""A simulated accelerator: shows device faults on a machine that has no GPU.
+
+A model that was moved to a GPU works only where every tensor that it meets is there too. A mask
+made by `torch.ones(n, n)` inside `forward` is born on the CPU, and CUDA refuses to combine the two.
+
+Here torch's *meta* device plays the accelerator: a meta tensor has a shape, a dtype and a device,
+but no data. A `TorchDispatchMode` sees every operator just before it runs, below `nn.functional`
+and autograd, and does two things:
+
+1. It applies CUDA's rule: operands share a device, except for CPU operands without axes.
+2. It runs the operator on the CPU, on zeros in the operands' shapes, and passes on a meta tensor in
+   the result's shape. (torch has kernels for meta, but not for every operator, and the first one
+   called imports sympy and torch.compile, which takes a second.)
+
+So values are unknown, and code that asks for one (`.item()`, `if mask.any()`) can be followed no
+further. Code that asks for CUDA by name (`if x.is_cuda:`) misses every other accelerator, ours too.
+
+Source: the checks in TensorIterator.cpp, TensorAdvancedIndexing.cpp and native_functions.yaml.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+ACCELERATOR = torch.device("meta")
+
+_COPIES = {"_to_copy", "copy_", "fill_"}  # made to cross devices
+_LENGTHS = {"_pack_padded_sequence", "_pad_packed_sequence"}  # want lengths on the CPU
+_NO_SCALARS = {"embedding", "index_select", "gather", "stack"}  # refuse even a 0-dim CPU operand
+
+
+class MixedDevices(RuntimeError):
+    """Operands on two devices met; a RuntimeError to the student's code, as CUDA's is.
+
+    Attributes:
+        operator: its name in ATen, such as "add" or "embedding".
+        devices: "accelerator" or "cpu", for each operand in order.
+    """
+
+    def __init__(self, operator: str, operands: list[Tensor]):
+        self.operator = operator
+        self.devices = tuple("accelerator" if _away(operand) else "cpu" for operand in operands)
+        super().__init__(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"accelerator and cpu! (in {operator}, of {', '.join(self.devices)})"
+        )
+
+
+class NeedsData(BaseException):
+    """A value was asked of a tensor without data; not for the student's `except Exception`."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How far a call was followed: to its end, or (`completed` False) until data was needed."""
+
+    completed: bool
+
+
+def on_accelerator(
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    module: nn.Module | None = None,
+) -> tuple[Any, Trace]:
+    """Make a call with everything that it is given moved to the accelerator.
+
+    Args:
+        call: a function; or a module or a module's method, of which a moved copy is called.
+        args: tensors and modules (copied) are moved, also inside lists, tuples and dicts.
+        kwargs: likewise.
+        module: if given, its moved copy is the first argument, as in
+            `on_accelerator(MultiHeadAttention.split_heads, (x,), module=mha)`.
+
+    Returns:
+        What came back, on whichever device it is; None where the call was not followed to its end.
+
+    Raises:
+        MixedDevices: the fault sought.
+        Exception: what else the student's code raised; it says nothing about devices.
+    """
+    mode = _SimulatedAccelerator()
+    moved: dict[int, tuple[Any, Any]] = {}
+
+    def move(thing: Any) -> Any:
+        if id(thing) not in moved:  # attention(x, x, x) must still see one tensor
+            there = thing.detach() if isinstance(thing, Tensor) else _copy(thing)
+            moved[id(thing)] = thing, there.to(ACCELERATOR)
+            if isinstance(thing, nn.Module):
+                mode.left_behind |= {_address(t) for t in [*thing.parameters(), *thing.buffers()]}
+        return moved[id(thing)][1]
+
+    if isinstance(call, MethodType) and isinstance(call.__self__, nn.Module):
+        call = MethodType(call.__func__, move(call.__self__))
+    call, args, kwargs = _replace((call, args, dict(kwargs or {})), move)
+    if module is not None:
+        args = (move(module), *args)
+    try:
+        with mode:
+            return call(*args, **kwargs), Trace(completed=True)
+    except NeedsData:
+        return None, Trace(completed=False)
+    except Exception as error:
+        # Some ask for data without an operator: x.numpy(), f"{loss:.2f}", torch.tensor([loss]).
+        # torch then says "meta", a word that a student's code has no cause to use.
+        if re.search(r"\bmeta\b|Tensor\.__format__", str(error)):
+            return None, Trace(completed=False)
+        raise
+
+
+class _Rules:
+    # Apart from the mode: a mode's own method is wrapped by torch, and so imports torch.compile.
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stale = False  # a CPU tensor was filled from the accelerator: its values mean nothing
+        self.left_behind: set[int] = set()  # memory of the modules of which copies were moved
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        operands = list(_tensors((args, kwargs)))
+        away = any(map(_away, operands))
+        target = kwargs.get("device")
+        if away:
+            if _mixes(name, args, kwargs):
+                if any(not _away(t) and _address(t) in self.left_behind for t in operands):
+                    raise NeedsData(name)  # a closure still holds the original: not the student's
+                raise MixedDevices(name, operands)
+            if name == "_to_copy" and target not in (None, ACCELERATOR):
+                raise NeedsData(name)
+            if name in _COPIES | {"index_put_"} and not _away(operands[0]):
+                self.stale = True
+        if torch.Tag.dynamic_output_shape in func.tags and (away or self.stale):
+            mask_away = any(_away(i) and i.dtype in (torch.bool, torch.uint8) for i in operands[1:])
+            if name != "index" or mask_away or self.stale:
+                raise NeedsData(name)
+        if func.is_view or torch.Tag.inplace_view in func.tags:
+            return func(*args, **kwargs)  # all about shape, and nothing that meta imports for
+        if target == ACCELERATOR or (away and target is None):
+            result = _on_zeros(func, args, kwargs)
+        else:
+            result = func(*args, **kwargs)
+        if isinstance(result, (bool, int, float)) and (away or self.stale):
+            raise NeedsData(name)
+        return result
+
+
+class _SimulatedAccelerator(_Rules, TorchDispatchMode):
+    pass
+
+
+def _mixes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether CUDA would refuse these operands."""
+    if name in _COPIES | _LENGTHS:
+        return False
+    operands = list(_tensors((args, kwargs)))
+    if name == "index":  # x[indices] may have its indices on the CPU; not the other way round
+        operands = [args[0], *filter(_away, operands[1:])]
+    elif name.startswith("index_put"):  # x[indices] = value moves indices, and a 0-dim value
+        operands = [operand for operand in (args[0], args[2]) if operand.dim()]
+    written = list(_tensors([kwargs.get("out"), args[:1] if name.endswith("_") else None]))
+
+    def may_stay(operand: Tensor) -> bool:
+        free = operand.dim() == 0 and name not in _NO_SCALARS
+        return free and all(operand is not target for target in written)
+
+    return any(map(_away, operands)) and any(not _away(t) and not may_stay(t) for t in operands)
+
+
+def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator whose result belongs on the accelerator; zeros stand in for what is there."""
+    zeros: dict[int, Tensor] = {}
+
+    def stand_in(operand: Tensor) -> Tensor:
+        if not _away(operand):
+            return operand
+        if id(operand) not in zeros:
+            size = operand.untyped_storage().nbytes() // operand.element_size()
+            place = operand.shape, operand.stride(), operand.storage_offset()
+            zeros[id(operand)] = torch.zeros(size, dtype=operand.dtype).as_strided(*place)
+        return zeros[id(operand)]
+
+    def there(result: Tensor) -> Tensor:
+        for operand in _tensors((args, kwargs)):
+            if result is operand or result is zeros.get(id(operand)):
+                return operand  # written in place
+        return result.to(ACCELERATOR)
+
+    home = {"device": torch.device("cpu")} if "device" in kwargs else {}
+    try:
+        result = func(*_replace(args, stand_in), **{**_replace(kwargs, stand_in), **home})
+    except (RuntimeError, ValueError, IndexError) as error:
+        try:  # the student's error, unless it comes of the zeros, as in multinomial
+            return func(*args, **kwargs)
+        except NotImplementedError:
+            raise NeedsData(str(func)) from None
+        except (RuntimeError, ValueError, IndexError):
+            raise error from None
+    return _replace(result, there)
+
+
+def _away(tensor: Tensor) -> bool:
+    return tensor.device == ACCELERATOR
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)
+
+
+def _replace(value: Any, swap: Callable[[Any], Any]) -> Any:
+    """The value with each of its tensors and modules swapped."""
+    if isinstance(value, (Tensor, nn.Module)):
+        return swap(value)
+    if type(value) in (list, tuple):
+        return type(value)(_replace(part, swap) for part in value)
+    if isinstance(value, dict):
+        return {key: _replace(part, swap) for key, part in value.items()}
+    return value
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    """A deep copy, also of a module that keeps what it computed (`self.weights = weights`)."""
+    kept = _tensors([list(vars(part).values()) for part in module.modules()])
+    return copy.deepcopy(module, {id(t): t.detach() for t in kept if not t.is_leaf})

@@ -1,0 +1,372 @@
+"""The host stands beside the student's code and does what it is asked, one operation at a time.
+
+It is the same object in `grader check` (called directly) and in a sandboxed worker (called through
+a wire), so both bindings behave alike. It knows neither tests nor answers. What is not data stays
+here and goes out as a `Ref`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from grader.model import Submission
+from grader.subject.faults import Fault
+from grader.subject.modules import Namespace
+
+Target = Sequence[Any]  # [unit, name] or [ref number, method]
+Data = Any  # None, bool, int, float, str, dtype, tensor, Ref, and lists, tuples, dicts of them
+
+_MAX_TEXT = 500
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name for an object that lives with the student's code."""
+
+    number: int
+    type_name: str
+    is_module: bool
+
+
+class Host:
+    """Performs operations on one submission.
+
+    Args:
+        submission: the student's modules.
+        units: the names of the course's units.
+        on_import: told the name of a unit just before it is imported, for whoever watches for hangs.
+    """
+
+    def __init__(
+        self,
+        submission: Submission,
+        units: Iterable[str],
+        on_import: Callable[[str], None] = lambda unit: None,
+    ):
+        self._submission = submission
+        self._space = Namespace(submission, list(units))
+        self._paths = {module.path for module in submission.modules.values()}
+        self._on_import = on_import
+        self._units: dict[str, Any] = {}
+        self._objects: list[Any] = []
+
+    def perform(self, operation: str, **arguments: Any) -> Data:
+        """Do one operation; each is a method ``do_<operation>``.
+
+        Raises:
+            Fault: the student's code is at fault; says how.
+        """
+        return getattr(self, f"do_{operation}")(**arguments)
+
+    # Operations.
+
+    def do_begin(self, seed: int) -> None:
+        """A check begins: nothing that is left from the one before it may matter."""
+        torch.manual_seed(seed)
+        self._objects.clear()
+
+    def do_call(
+        self,
+        target: Target,
+        args: Sequence[Data],
+        kwargs: dict[str, Data],
+        forbidden: Sequence[str],
+    ) -> tuple[Data, list[int]]:
+        """Call; give back the value and which arguments the call has changed."""
+        function = self._function(target)
+        given = [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
+        watch = _Watch(forbidden)
+        if forbidden:
+            with watch:
+                value = self._guard(function, *args, **kwargs)
+        else:
+            value = self._guard(function, *args, **kwargs)
+        if watch.seen:
+            raise Fault("forbidden", {"operators": sorted(watch.seen)})
+        changed = [
+            position
+            for position, (before, after) in enumerate(zip(given, args))
+            if isinstance(before, Tensor) and not _same(before, after)
+        ]
+        return self._plain(value), changed
+
+    def do_vjp(
+        self,
+        target: Target,
+        args: Sequence[Data],
+        kwargs: dict[str, Data],
+        cotangent: Sequence[Tensor | None],
+        inputs: Sequence[int],
+        parameters: Sequence[str],
+    ) -> list[Tensor | None]:
+        """The product of a cotangent with the Jacobian: one gradient for each input and parameter.
+
+        Inputs arrive as non-leaf aliases, so that ``x += ...`` behaves as it does in a model.
+        """
+        function = self._function(target)
+        leaves = {i: args[i].detach().clone().requires_grad_() for i in inputs}
+        aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(args)]
+        module = self._objects[target[0]] if isinstance(target[0], int) else None
+        wanted = [leaves[i] for i in inputs] + [_find(module, name)[2] for name in parameters]
+
+        def run() -> list[Tensor | None]:
+            value = function(*aliases, **kwargs)
+            parts = list(value) if isinstance(value, (tuple, list)) else [value]
+            if not any(isinstance(part, Tensor) for part in parts):
+                raise Fault("no_tensor", {"found": type(value).__name__})
+            pairs = [
+                (part, weight)
+                for part, weight in zip(parts, cotangent)
+                if weight is not None and isinstance(part, Tensor) and part.requires_grad
+            ]
+            if not pairs:
+                return [None] * len(wanted)
+            outputs, weights = zip(*pairs)
+            return list(torch.autograd.grad(outputs, wanted, weights, allow_unused=True))
+
+        with torch.enable_grad():
+            return list(self._guard(run))
+
+    def do_load(self, ref: int, state: dict[str, Tensor]) -> None:
+        """Give a module the parameters and buffers that are named, and their dtype."""
+        module = self._objects[ref]
+        dtype = next(value.dtype for value in state.values() if value.is_floating_point())
+        module.to(dtype)
+        for name, value in state.items():
+            owner, leaf, tensor = _find(module, name)
+            if tensor.shape != value.shape:
+                found, expected = list(tensor.shape), list(value.shape)
+                raise Fault("state_shape", {"name": name, "found": found, "expected": expected})
+            if tensor.dtype == dtype:
+                tensor.data.copy_(value)
+            else:  # a plain attribute, which module.to() has passed by
+                setattr(owner, leaf, value.clone())
+
+    def do_mode(self, ref: int, training: bool) -> None:
+        self._guard(self._objects[ref].train, training)
+
+    def do_convert(self, ref: int, dtype: torch.dtype) -> None:
+        self._guard(self._objects[ref].to, dtype)
+
+    def do_set(self, ref: int, name: str, value: Data) -> None:
+        """Set a plain attribute such as ``norm1.eps``."""
+        owner_name, _, leaf = name.rpartition(".")
+        owner = _walk(self._objects[ref], owner_name)
+        if not hasattr(owner, leaf):
+            raise Fault("attribute", {"name": name})
+        setattr(owner, leaf, value)
+
+    def do_get(self, ref: int, name: str) -> Data:
+        return self._plain(_walk(self._objects[ref], name))
+
+    def do_describe(self, ref: int) -> dict[str, Data]:
+        """What a module is made of: names with shapes, and the class of each submodule."""
+        module: nn.Module = self._objects[ref]
+        return {
+            "parameters": {n: list(p.shape) for n, p in module.named_parameters()},
+            "trained": [n for n, p in module.named_parameters() if p.requires_grad],
+            "buffers": {n: list(b.shape) for n, b in module.named_buffers()},
+            "modules": {n: _class_name(m) for n, m in module.named_modules()},
+        }
+
+    def do_accelerator(self, target: Target, args: Sequence[Data], kwargs: dict[str, Data]) -> bool:
+        """Follow a call on the simulated accelerator; False where it was followed until data was
+        needed.
+
+        Raises:
+            Fault: "device", where operands on different devices meet.
+        """
+        from grader.subject import devices  # its first use costs; most runs of one check need none
+
+        if isinstance(target[0], int):
+            module, function = self._objects[target[0]], None
+        else:
+            module, function = None, self._function(target)
+
+        def run(*moved: Any, **moved_kwargs: Any) -> Any:
+            if module is None:
+                return function(*moved, **moved_kwargs)  # type: ignore[misc]
+            twin, *rest = moved
+            call = twin if target[1] == "forward" else getattr(twin, target[1])
+            return call(*rest, **moved_kwargs)
+
+        try:
+            value, trace = self._guard(
+                lambda: devices.on_accelerator(run, tuple(args), kwargs, module)
+            )
+        except Fault as fault:
+            if "MixedDevices" not in fault.detail.get("types", ()):
+                raise
+            raise Fault("device", {"text": fault.detail["text"]}, fault.frames) from None
+        left = [v for v in _tensors(value) if v.device.type != "meta"]
+        if trace.completed and left:
+            raise Fault("device_result", {"device": str(left[0].device)})
+        return bool(trace.completed)
+
+    # How it does them.
+
+    def _guard(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call into the student's code; what it raises becomes a Fault."""
+        try:
+            with self._space.active():
+                return function(*args, **kwargs)
+        except (KeyboardInterrupt, Fault):
+            raise
+        except BaseException as error:
+            raise self._fault(error, function) from error
+
+    def _fault(self, error: BaseException, function: Callable[..., Any]) -> Fault:
+        frames = self._frames(error)
+        text = _text(error)
+        if isinstance(error, TypeError) and not frames and "argument" in text:
+            return Fault("signature", {"found": _signature(function)})
+        types = [base.__name__ for base in type(error).__mro__]
+        return Fault("raised", {"types": types, "text": text}, frames)
+
+    def _frames(self, error: BaseException) -> list[str]:
+        if isinstance(error, SyntaxError) and error.filename in self._paths:
+            line = (error.text or "").strip()
+            return [f"{PurePath(error.filename).name}, line {error.lineno}\n    {line}"]
+        stack = traceback.extract_tb(error.__traceback__)
+        return [frame_text(frame) for frame in stack if frame.filename in self._paths]
+
+    def _unit(self, unit: str) -> Any:
+        if unit not in self._submission.modules:
+            strays = list(self._submission.strays)
+            raise Fault("no_unit", {"unit": unit, "near": _near(f"{unit}.py", strays)})
+        if unit not in self._units:
+            self._on_import(unit)
+            self._units[unit] = self._guard(self._space.module, unit)
+        return self._units[unit]
+
+    def _function(self, target: Target) -> Callable[..., Any]:
+        where, name = target
+        if isinstance(where, int):
+            owner = self._objects[where]
+            if name == "forward":
+                return owner  # through __call__, as everyone does
+            file = type(owner).__name__
+        else:
+            owner = self._unit(where)
+            file = f"{where}.py"
+        function = getattr(owner, name, None)
+        if function is None:
+            near = _near(name, [n for n in vars(owner) if not n.startswith("_")] + dir(type(owner)))
+            raise Fault("missing", {"where": file, "name": name, "near": near})
+        if not callable(function):
+            raise Fault("not_callable", {"name": name, "type": type(function).__name__})
+        return function  # type: ignore[no-any-return]
+
+    def _plain(self, value: Any, depth: int = 0) -> Data:
+        """Data as it is, everything else as a `Ref`."""
+        if value is None or isinstance(value, (bool, int, float, str, torch.dtype, Ref)):
+            return value
+        if isinstance(value, Tensor):
+            return value.detach().as_subclass(Tensor)  # type: ignore[arg-type]
+        if isinstance(value, (list, tuple)) and depth < 8:
+            items = [self._plain(item, depth + 1) for item in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict) and depth < 8:
+            return {str(key): self._plain(item, depth + 1) for key, item in value.items()}
+        self._objects.append(value)
+        return Ref(len(self._objects) - 1, type(value).__name__, isinstance(value, nn.Module))
+
+
+def frame_text(frame: traceback.FrameSummary) -> str:
+    """A line of the student's, as reports show it."""
+    name = "" if frame.name == "<module>" else f", in {frame.name}"
+    return f"{PurePath(frame.filename).name}, line {frame.lineno}{name}\n    {frame.line}"
+
+
+class _Watch(TorchDispatchMode):
+    """Notes the forbidden operators that are called, whatever name they were called by."""
+
+    def __init__(self, forbidden: Sequence[str]):
+        super().__init__()
+        self._forbidden = set(forbidden)
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = func.overloadpacket.__name__
+        if name in self._forbidden:
+            self.seen.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+def _same(before: Tensor, after: Tensor) -> bool:
+    return before.shape == after.shape and torch.equal(
+        before.nan_to_num() if before.is_floating_point() else before,
+        after.nan_to_num() if after.is_floating_point() else after,
+    )
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return []
+
+
+def _walk(owner: Any, name: str) -> Any:
+    """Follow a dotted name. ``feed_forward[0]`` is the first nn.Linear inside ``feed_forward``."""
+    for part in filter(None, name.split(".")):
+        linear = re.fullmatch(r"(\w+)\[(\d+)\]", part)
+        try:
+            if linear:
+                inside = getattr(owner, linear[1]).modules()
+                owner = [m for m in inside if isinstance(m, nn.Linear)][int(linear[2])]
+            elif part.isdigit():
+                owner = owner[int(part)]
+            else:
+                owner = getattr(owner, part)
+        except (AttributeError, IndexError, TypeError):
+            raise Fault("attribute", {"name": name}) from None
+    return owner
+
+
+def _find(module: Any, name: str) -> tuple[Any, str, Tensor]:
+    owner_name, _, leaf = name.rpartition(".")
+    owner = _walk(module, owner_name)
+    tensor = _walk(owner, leaf)
+    if not isinstance(tensor, Tensor):
+        raise Fault("attribute", {"name": name})
+    return owner, leaf, tensor
+
+
+def _near(name: str, names: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(name, sorted(set(names) - {name}), n=2)
+
+
+def _class_name(module: nn.Module) -> str:
+    return type(module).__name__
+
+
+def _text(error: BaseException) -> str:
+    """The exception's text; its ``__str__`` may be the student's own."""
+    try:
+        return str(error)[:_MAX_TEXT]
+    except BaseException:
+        return "(its text could not be made)"
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    try:
+        if isinstance(function, nn.Module):
+            function = function.forward
+        names = inspect.signature(function).parameters.values()
+        plain = [name.replace(annotation=inspect.Parameter.empty) for name in names]
+        return str(inspect.Signature(plain))
+    except (TypeError, ValueError):
+        return "(...)"

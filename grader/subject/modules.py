@@ -1,0 +1,82 @@
+"""One finder for a submission's modules.
+
+``attention``, ``.attention`` and ``exercises.attention`` are the same object, whichever way a
+student writes the import. Two submissions can live in one process: each namespace puts its modules
+into ``sys.modules`` while its code runs, and takes them out again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+import types
+from collections.abc import Iterable, Iterator, Sequence
+
+from grader.model import Submission
+
+PACKAGE = "exercises"
+
+
+class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """The modules of one submission, importable while `active`."""
+
+    def __init__(self, submission: Submission, units: Iterable[str]):
+        self._modules = submission.modules
+        self._names = {PACKAGE, *units, *(f"{PACKAGE}.{unit}" for unit in units)}
+        self._loaded: dict[str, types.ModuleType] = {}
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Make the submission's modules the ones that an import finds."""
+        if self._depth:  # its own code called back
+            yield
+            return
+        others = {name: sys.modules.pop(name) for name in self._names & sys.modules.keys()}
+        sys.modules.update(self._loaded)
+        sys.meta_path.insert(0, self)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            with contextlib.suppress(ValueError):
+                sys.meta_path.remove(self)
+            self._loaded = {n: sys.modules.pop(n) for n in self._names & sys.modules.keys()}
+            sys.modules.update(others)
+
+    def module(self, unit: str) -> types.ModuleType:
+        """Import a unit. Raises what the student's file raises."""
+        return importlib.import_module(f"{PACKAGE}.{unit}")
+
+    # The import system's side.
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._names:
+            return None
+        if name != PACKAGE and _unit(name) not in self._modules:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=name == PACKAGE)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        name = module.__name__
+        if name == PACKAGE:
+            return
+        if not name.startswith(f"{PACKAGE}."):  # an alias: hand out the one object
+            sys.modules[name] = self.module(name)
+            return
+        source = self._modules[_unit(name)]
+        lines = source.text.splitlines(keepends=True)
+        linecache.cache[source.path] = (len(source.text), None, lines, source.path)
+        module.__file__ = source.path
+        exec(compile(source.text, source.path, "exec", dont_inherit=True), module.__dict__)
+
+
+def _unit(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,232 @@
+"""The warm parent: imports torch once, then forks a locked worker for whoever asks.
+
+`python -m grader.subject.nursery FD` serves the control socket on descriptor FD; `control` tells
+the messages. It never reads student code, and it holds nothing secret: a fork inherits its memory.
+
+A fork is born in two steps, since a process cannot move itself into a new pid namespace: the first
+fork takes namespaces of its own and forks again, and the second is process 1 of that namespace. The
+first then ends, which leaves the second to us (we are its subreaper): we see it end, and ending it
+ends all that may live in its namespace.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+# torch and its libraries read these when they are imported.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+from grader.subject import control, kernel, lockdown  # noqa: E402
+
+Serve = Callable[[socket.socket], None]
+
+_BIRTH_SECONDS = 30.0
+_WENT_WRONG = 70  # the exit code of a fork that failed before, or in, its service
+
+
+@dataclass(frozen=True)
+class _Child:
+    number: int
+    pid: int
+    watch: int  # a descriptor of the process, readable once it has ended
+
+
+class Nursery:
+    """Bears forks, ends them, and reports how they ended.
+
+    Args:
+        judge: the control socket.
+        settings: what the judge wants.
+        serve: what a fork does once it is locked.
+    """
+
+    def __init__(self, judge: socket.socket, settings: control.Settings, serve: Serve):
+        self._judge = judge
+        self._settings = settings
+        self._serve = serve
+        self._children: dict[int, _Child] = {}
+
+    def run(self) -> None:
+        """Serve until the judge is gone, and leave no fork behind."""
+        try:
+            while self._step():
+                pass
+        finally:
+            for child in list(self._children.values()):
+                os.kill(child.pid, signal.SIGKILL)
+                self._bury(child)
+
+    def _step(self) -> bool:
+        watched = select.poll()
+        watched.register(self._judge, select.POLLIN)
+        by_watch = {child.watch: child for child in self._children.values()}
+        for watch in by_watch:
+            watched.register(watch, select.POLLIN)
+        for ready, _ in watched.poll():
+            if ready in by_watch:
+                child = by_watch[ready]
+                status = self._bury(child)
+                control.send(self._judge, {"ended": child.number, "status": status})
+            elif not self._obey():
+                return False
+        return True
+
+    def _obey(self) -> bool:
+        try:
+            message, descriptors = control.receive(self._judge)
+        except EOFError:
+            return False
+        if "fork" in message:
+            with socket.socket(fileno=descriptors[0]) as worker:
+                self._bear(message["fork"], worker)
+        elif message["end"] in self._children:  # else it ended before it was told to
+            os.kill(self._children[message["end"]].pid, signal.SIGKILL)
+        return True
+
+    def _bury(self, child: _Child) -> int:
+        _, status = os.waitpid(child.pid, 0)
+        os.close(child.watch)
+        del self._children[child.number]
+        for left in Path(self._settings.scratch).glob(f"{lockdown.FOLDER}{child.pid}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        return os.waitstatus_to_exitcode(status)
+
+    def _bear(self, number: int, worker: socket.socket) -> None:
+        ours, theirs = control.pair()
+        with ours, theirs:
+            first = os.fork()
+            if first == 0:
+                self._be_first(worker, theirs)
+            theirs.close()
+            ours.settimeout(_BIRTH_SECONDS)
+            try:
+                pid = control.receive(ours)[0]["pid"]
+                os.waitpid(first, 0)
+                child = _Child(number, pid, os.pidfd_open(pid))
+                self._children[number] = child
+                control.send(ours, {"pid": pid})  # now it is ours, and may ask to die with us
+                answer: dict[str, Any] = control.receive(ours)[0]
+            except (OSError, EOFError) as problem:
+                answer = {"failed": f"it ended while it was born ({problem})"}
+        if "report" in answer:
+            control.send(self._judge, {"born": number, "report": answer["report"]})
+        else:
+            control.send(self._judge, {"failed": number, "why": answer["failed"]})
+
+    def _be_first(self, worker: socket.socket, cradle: socket.socket) -> NoReturn:
+        """In the first fork: take namespaces, fork again, and go."""
+        try:
+            self._judge.detach()  # closed by number; the object must not close it a second time
+            report: control.Report = {}
+            lockdown.close_descriptors([worker.fileno(), cradle.fileno()])
+            lockdown.leave_namespaces(report)
+            second = os.fork()
+            if second == 0:
+                self._be_second(worker, cradle, report)
+            control.send(cradle, {"pid": second})
+        except BaseException:
+            with contextlib.suppress(OSError):
+                control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
+        finally:
+            os._exit(_WENT_WRONG)
+
+    def _be_second(
+        self, worker: socket.socket, cradle: socket.socket, report: control.Report
+    ) -> NoReturn:
+        """In the second fork: lock everything, say so, let go of all but the worker's socket."""
+        try:
+            pid = control.receive(cradle)[0]["pid"]
+            keep = [worker.fileno(), cradle.fileno()]
+            lockdown.lock_down(report, self._settings, pid, keep)
+            control.send(cradle, {"report": report})
+            cradle.close()
+            self._serve(worker)
+            os._exit(0)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
+        finally:
+            os._exit(_WENT_WRONG)
+
+
+def warm_up() -> None:
+    """Import torch and pay for what is slow the first time, so that no fork has to."""
+    import torch
+    from torch import nn
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    layer = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).double()
+    x = torch.ones(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    with Watch():
+        weights = torch.softmax(x @ x.transpose(-2, -1), -1).masked_fill(torch.eye(3) > 0, 0)
+        (weights @ layer(x)).sum().backward()
+    nn.functional.scaled_dot_product_attention(x, x, x)
+    torch.einsum("bqd,bkd->bqk", x, x)
+    torch.autograd.gradcheck(torch.tanh, (x,))
+    torch.optim.Adam(layer.parameters()).step()  # imports a second's worth of modules
+
+
+def _load(service: str) -> Serve:
+    """The function that a fork runs; its module's `warm()`, if there is one, runs here once."""
+    module_name, _, function = service.partition(":")
+    module = importlib.import_module(module_name)
+    getattr(module, "warm", lambda: None)()
+    serve: Serve = getattr(module, function)
+    return serve
+
+
+def _become(user: int) -> None:
+    """Stop being root: what root may do, and what no limit binds, no fork should inherit."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def main(descriptor: int) -> None:
+    """Get ready, say so, and serve."""
+    judge = socket.socket(fileno=descriptor)
+    message, _ = control.receive(judge)
+    limits = control.Limits(**message["settings"].pop("limits"))
+    settings = control.Settings(**message["settings"], limits=limits)
+
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    if settings.become is not None:
+        _become(settings.become)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a new user forgets it
+    os.chdir(settings.scratch)
+    tempfile.tempdir = settings.scratch
+
+    warm_up()
+    serve = _load(settings.service)
+    threads = os.listdir("/proc/self/task")
+    if len(threads) != 1:
+        raise RuntimeError(f"{len(threads)} threads are running; a fork takes over only one")
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no fork may read or write this memory
+    gc.collect()
+    gc.freeze()  # a fork's collector then leaves our pages alone, and shared
+    control.send(judge, {"ready": os.getpid()})
+    Nursery(judge, settings, serve).run()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,243 @@
+"""The judge's side of the walls: starts the warm parent, asks it for forks, and ends them.
+
+    with Sandbox() as sandbox, sandbox.fork() as fork:
+        fork.socket.sendall(...)          # the worker's own protocol
+    fork.exit_status(timeout=1.0)
+
+A sandbox belongs to one thread, which must outlive it: the kernel ends the warm parent with the
+thread that started it. Linux only.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from grader.subject import control, jail
+from grader.subject.control import PRESENT, Limits, Report, Settings
+from grader.subject.jail import JailError
+
+__all__ = ["Fork", "JailError", "Limits", "Sandbox"]
+
+_READY_SECONDS = 120.0  # importing torch on a cold disk
+_BORN_SECONDS = 30.0
+_END_SECONDS = 5.0
+
+_HOW_TO_ALLOW = """
+This system forbids user namespaces, from which the walls are made. On Ubuntu 24.04 and later:
+    sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0
+On older Debian: sudo sysctl kernel.unprivileged_userns_clone=1. On Red Hat's systems: sudo sysctl
+user.max_user_namespaces=15000. In a container, start it with `--security-opt seccomp=unconfined
+--security-opt apparmor=unconfined`, and see the container recipe in docs/."""
+
+
+class Fork:
+    """One locked worker.
+
+    Attributes:
+        socket: our end of the worker's stream socket; what comes out of it is hostile.
+    """
+
+    def __init__(self, owner: "Sandbox", number: int, end: socket.socket):
+        self.socket = end
+        self._owner = owner
+        self._number = number
+
+    def kill(self) -> None:
+        """End the fork and all that lives in its namespace. Ended already is fine."""
+        self._owner._end(self._number)
+
+    def exit_status(self, timeout: float) -> int | None:
+        """The exit code, or minus the signal that ended it; None if it runs on after `timeout` s.
+
+        A fork that went down with its whole sandbox counts as killed, -9.
+        """
+        return self._owner._wait(self._number, timeout)
+
+    def __enter__(self) -> "Fork":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self.socket.close()
+
+
+class Sandbox:
+    """A warm parent behind walls.
+
+    Args:
+        service: what a locked fork runs, "module:function"; it gets the fork's end of the socket.
+        limits: what one fork may use.
+        secret: folders that must not be visible inside; the checkout is one in any case.
+        unsafe: without bubblewrap, where it cannot be had. A fork does what it can by itself.
+
+    Raises:
+        JailError: the walls cannot be put up here; the text says what to do.
+    """
+
+    def __init__(
+        self,
+        service: str = "grader.subject.worker:serve",
+        *,
+        limits: Limits | None = None,
+        secret: Sequence[Path] = (),
+        unsafe: bool = False,
+    ):
+        if sys.platform != "linux":
+            raise JailError(
+                "grading in a sandbox needs Linux. Use the container recipe in docs/ "
+                "(`make check` works everywhere)."
+            )
+        self._service = service
+        self._limits = limits or Limits()
+        self._secret = secret
+        self._unsafe = unsafe
+        self._parent: subprocess.Popen[bytes] | None = None
+        self._next = 0
+        self._running: set[int] = set()
+        self._statuses: dict[int, int] = {}
+        self._last_report: Report = {}
+
+    def __enter__(self) -> "Sandbox":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the warm parent, and wait until it is warm."""
+        self.close()
+        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
+        self._complaints = tempfile.TemporaryFile()
+        self._control, theirs = control.pair()
+        with theirs:
+            place = (
+                jail.without_walls(theirs.fileno(), self._folder.name)
+                if self._unsafe
+                else jail.build(theirs.fileno(), self._secret)
+            )
+            self._parent = subprocess.Popen(
+                place.command,
+                env=place.environment,
+                cwd=place.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._complaints,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        settings = Settings(
+            self._service, place.scratch, place.readable, place.become, self._limits
+        )
+        try:
+            control.send(self._control, {"settings": asdict(settings)})
+            self._hear(_READY_SECONDS)
+        except (OSError, EOFError) as problem:
+            raise JailError(self._why_not(problem)) from None
+
+    def fork(self) -> Fork:
+        """A new worker, locked and waiting. Starts the warm parent again if it has died.
+
+        Raises:
+            JailError: no worker came to life.
+        """
+        if self._parent is None or self._parent.poll() is not None:
+            self.start()
+        self._next += 1
+        number = self._next
+        ours, theirs = socket.socketpair()
+        with theirs:
+            control.send(self._control, {"fork": number}, [theirs.fileno()])
+        self._running.add(number)
+        deadline = time.monotonic() + _BORN_SECONDS
+        try:
+            while True:
+                message = self._hear(deadline - time.monotonic())
+                if message.get("born") == number:
+                    self._last_report = message["report"]
+                    return Fork(self, number, ours)
+                if message.get("failed") == number:
+                    raise JailError(f"a worker could not be locked: {message['why']}")
+        except (OSError, EOFError) as problem:
+            ours.close()
+            raise JailError(self._why_not(problem)) from None
+
+    def protections(self) -> dict[str, str]:
+        """What a real fork said took: name to "present", or "absent: " and why."""
+        if not self._last_report:
+            with self.fork():
+                pass
+        walls = {"walls": "absent: --unsafe" if self._unsafe else PRESENT}
+        return walls | self._last_report
+
+    def close(self) -> None:
+        """End the warm parent and every fork; harmless when there is none."""
+        parent, self._parent = self._parent, None
+        if parent is None:
+            return
+        self._control.close()  # it ends its forks and itself when it sees this
+        try:
+            parent.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            parent.kill()
+            parent.wait()
+        self._lose_all()
+        self._complaints.close()
+        self._folder.cleanup()
+
+    def _lose_all(self) -> None:
+        self._statuses |= dict.fromkeys(self._running, -9)
+        self._running.clear()
+
+    def _hear(self, seconds: float) -> dict[str, Any]:
+        """Take one message, and remember it if it tells of an end."""
+        self._control.settimeout(max(seconds, 0.001))
+        message, _ = control.receive(self._control)
+        if "ended" in message:
+            self._running.discard(message["ended"])
+            self._statuses[message["ended"]] = message["status"]
+        return message
+
+    def _end(self, number: int) -> None:
+        if number in self._running and self._parent is not None:
+            with contextlib.suppress(OSError):  # a dead parent has ended it
+                control.send(self._control, {"end": number})
+
+    def _wait(self, number: int, seconds: float) -> int | None:
+        deadline = time.monotonic() + seconds
+        while number in self._running:
+            try:
+                self._hear(deadline - time.monotonic())
+            except TimeoutError:
+                break
+            except (OSError, EOFError):
+                self._lose_all()
+        return self._statuses.get(number)
+
+    def _why_not(self, problem: Exception) -> str:
+        if self._parent is not None:
+            self._parent.kill()
+            self._parent.wait()
+        self._complaints.seek(0)
+        said = self._complaints.read()[-2000:].decode(errors="replace").strip()
+        advice = _HOW_TO_ALLOW if "amespace" in said or "Operation not permitted" in said else ""
+        return f"the sandbox did not start ({problem or 'timeout'}): {said or 'no reason given'}{advice}"

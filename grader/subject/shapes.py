@@ -1,0 +1,42 @@
+"""Shapes in a contract's letters: ``"... seq_q d_k"`` bound to numbers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Sizes = dict[str, Any]  # letter -> int, and "..." -> the leading axes
+
+
+def bind(spec: str, shape: tuple[int, ...], sizes: Sizes) -> None:
+    """Let each letter of ``spec`` stand for the size that ``shape`` has there; the first one wins."""
+    axes = spec.split()
+    if axes[:1] == ["..."]:
+        axes = axes[1:]
+        leading = len(shape) - len(axes)
+        sizes.setdefault("...", tuple(shape[:leading]))
+        shape = shape[leading:]
+    for axis, size in zip(axes, shape):
+        if axis.isidentifier():
+            sizes.setdefault(axis, size)
+
+
+def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape in numbers.
+
+    >>> resolve("batch num_heads seq d_model/num_heads", dict(batch=3, num_heads=2, seq=4, d_model=12))
+    (3, 2, 4, 6)
+
+    Raises:
+        KeyError: a letter that nothing has bound: the course's table is at fault.
+    """
+    shape: list[int] = []
+    for axis in spec.split():
+        if axis == "...":
+            shape.extend(sizes["..."])
+        elif axis.isdigit():
+            shape.append(int(axis))
+        else:
+            whole, _, part = axis.partition("/")
+            shape.append(sizes[whole] // (sizes[part] if part else 1))
+    return tuple(shape)

@@ -1,0 +1,160 @@
+"""From the host's faults to outcomes and words that a beginner understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.model import Message, Outcome, say
+from grader.subject.faults import Failure, Fault
+from grader.subject.host import Ref
+
+
+def of(fault: Fault, takes: Sequence[str] = ()) -> Failure:
+    """The verdict on a fault; ``takes`` names the arguments of the call's contract."""
+    outcome, *message = _VERDICTS[fault.kind]({**fault.detail, "takes": takes})
+    types = fault.detail.get("types", ())
+    standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
+    return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin)
+
+
+def describe(value: Any) -> str:
+    """A found value in a few words, without trusting its ``repr``."""
+    if isinstance(value, Tensor):
+        return f"a tensor {list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(describe(item) for item in value[:4])
+        return f"a {type(value).__name__} of {len(value)} ({inner})" if value else "an empty tuple"
+    if isinstance(value, Ref):
+        return f"an object of class {value.type_name}"
+    if value is None:
+        return "None"
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
+    types, text = detail["types"], detail["text"]
+    if "MemoryError" in types or "can't allocate memory" in text:
+        return Outcome.OUT_OF_MEMORY, say("Your code asked for more memory than there is.")
+    if types[0] == "NotImplementedError":
+        return (Outcome.NOT_ATTEMPTED,)
+    if "SyntaxError" in types:
+        return Outcome.RAISED, say("Python cannot read this file: {text}", text=text)
+    lines: list[Message] = [
+        say("Your code raised {type}: {text}", type=types[0], text=text)
+        if text
+        else say("Your code raised {type}.", type=types[0])
+    ]
+    lines += [_HELP[name] for name in types if name in _HELP][:1]
+    return Outcome.RAISED, *lines
+
+
+_HELP = {
+    "EOFError": say("Nobody is there to answer `input()`: take the values from the arguments."),
+    "SystemExit": say("Take `exit()` out: it ends the whole program, not only your function."),
+    "RecursionError": say("A function calls itself without end."),
+    "ModuleNotFoundError": say("Import only torch, math and the course's own units."),
+    "UnboundLocalError": say("A name is used on a path on which nothing was assigned to it."),
+}
+
+
+def _missing(detail: dict[str, Any]) -> tuple[Any, ...]:
+    text = say("There is no `{name}` in {where}.", name=detail["name"], where=detail["where"])
+    if detail["near"]:
+        near = say("Is it the one that is called `{near}` there?", near=detail["near"][0])
+        return Outcome.NOT_ATTEMPTED, text, near
+    return Outcome.NOT_ATTEMPTED, text
+
+
+def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
+    text = say("There is no file {unit}.py.", unit=detail["unit"])
+    if detail["near"]:
+        rename = say(
+            "Rename {near} to {unit}.py: the grader looks for files by name.",
+            near=detail["near"][0],
+            unit=detail["unit"],
+        )
+        return Outcome.NOT_ATTEMPTED, text, rename
+    restore = say("Each unit lives in the file of its name; `git checkout` brings a lost one back.")
+    return Outcome.NOT_ATTEMPTED, text, restore
+
+
+def _attribute(detail: dict[str, Any]) -> tuple[Any, ...]:
+    return Outcome.WRONG_VALUE, say(
+        "Your class has no `{name}`. The contract names its attributes: set it in `__init__`.",
+        name=detail["name"],
+    )
+
+
+def _state_shape(detail: dict[str, Any]) -> tuple[Any, ...]:
+    return Outcome.WRONG_SHAPE, say(
+        "`{name}` should have shape {expected}; found {found}",
+        name=detail["name"],
+        expected=detail["expected"],
+        found=detail["found"],
+    )
+
+
+_VERDICTS = {
+    "raised": _raised,
+    "missing": _missing,
+    "no_unit": _no_unit,
+    "attribute": _attribute,
+    "state_shape": _state_shape,
+    "signature": lambda detail: (
+        Outcome.RAISED,
+        say(
+            "Its arguments should be ({expected}); yours are {found}.",
+            expected=", ".join(detail["takes"]),
+            found=detail["found"],
+        ),
+    ),
+    "not_callable": lambda detail: (
+        Outcome.WRONG_VALUE,
+        say(
+            "`{name}` should be a function or a class; found {type}.",
+            name=detail["name"],
+            type=detail["type"],
+        ),
+    ),
+    "forbidden": lambda detail: (
+        Outcome.FORBIDDEN_CALL,
+        say(
+            "Write it yourself: `{operator}` was called, which this exercise does not allow.",
+            operator=detail["operators"][0].lstrip("_"),
+        ),
+    ),
+    "no_tensor": lambda detail: (
+        Outcome.WRONG_VALUE,
+        say("A tensor should come back; found {found}.", found=detail["found"]),
+    ),
+    "hung": lambda detail: (
+        Outcome.TIMEOUT,
+        say(
+            "Importing {unit}.py did not come to an end: a loop outside any function?",
+            unit=detail["unit"],
+        ),
+    ),
+    "device": lambda detail: (
+        Outcome.WRONG_DEVICE,
+        say("On an accelerator this fails: {text}", text=detail["text"]),
+        say(
+            "A tensor made in your code stays on the CPU unless you say `device=x.device`;"
+            " one kept in a module moves with it only if it is a buffer or a parameter."
+        ),
+    ),
+    "device_result": lambda detail: (
+        Outcome.WRONG_DEVICE,
+        say(
+            "The inputs were on the accelerator, and what came back is on {device}.",
+            device=detail["device"],
+        ),
+    ),
+}

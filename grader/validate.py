@@ -1,0 +1,225 @@
+"""`grader validate`: prove the course. Any hole is named, and the exit code is then not 0."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from grader import course as courses
+from grader.course import ROOT, Course, Unit
+from grader.judge import bank, diagnose
+from grader.judge.bank import Mistake
+from grader.judge.prove import Attempt, Bench, record, rubbish
+from grader.judge.suite import Suite, with_suite
+from grader.model import Outcome
+from grader.subject.modules import PACKAGE
+from release import stubs
+
+PUBLIC = ROOT / "tests" / "public"
+HIDDEN = ROOT / "tests" / "hidden"
+ANSWERS = PUBLIC / "answers"
+
+
+class Validation:
+    """One run over the chosen units.
+
+    Attributes:
+        holes: what is wrong with the course, in sentences.
+    """
+
+    def __init__(self, course: Course, suite: Suite):
+        self.course = course
+        self.suite = suite
+        self.bench = Bench(course, suite)
+        self.mistakes = bank.mistakes(course)
+        self.variants = list(bank.variants(course))
+        self.holes: list[str] = []
+
+    def unit(self, unit: Unit) -> list[str]:
+        """Prove one unit; give back its row of the table."""
+        started = time.monotonic()
+        exercises = [exercise.id for exercise in unit.exercises]
+        checks = self.bench.checks(exercises)
+        self._clauses(unit)
+        right = list(self.bench.attempts(self.bench.solution, checks))
+        for attempt in right:
+            if attempt.outcome is not Outcome.PASSED:
+                self.holes.append(f"the reference fails {attempt.check.id}: {attempt.error}")
+        untouched = list(self.bench.attempts(_stubs(self.course, self.bench), checks))
+        for attempt in untouched:
+            if attempt.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED):
+                self.holes.append(f"the stubs end {attempt.check.id} as {attempt.outcome.value}")
+        variants = [v for v in self.variants if v.id.split("/")[0] == unit.name]
+        accepted = sum(self._accepted(variant, exercises) for variant in variants)
+        mistakes = [m for m in self.mistakes if m.unit == unit.name]
+        caught, named = self._mistakes(mistakes)
+        kinds = sum(self._rubbish(id) for id in exercises)
+        return [
+            unit.name,
+            str(len(exercises)),
+            str(sum(len(e.points) for e in unit.exercises)),
+            f"{sum(not c.hidden for c in checks)} + {sum(c.hidden for c in checks)}",
+            _share(a.outcome is Outcome.PASSED for a in right),
+            _share(a.outcome is Outcome.PASSED for a in untouched),
+            f"{accepted} / {len(variants)}",
+            f"{caught} / {len(mistakes)}",
+            f"{named} / {len(mistakes)}",
+            str(kinds),
+            f"{time.monotonic() - started:.1f} s",
+        ]
+
+    def _clauses(self, unit: Unit) -> None:
+        written = courses.clauses(ROOT / "solutions" / f"{unit.name}.py")
+        for exercise in unit.exercises:
+            count = len(written.get(exercise.id, ()))
+            if count != len(exercise.points):
+                self.holes.append(
+                    f"{exercise.id} has {count} clauses in its docstring and"
+                    f" {len(exercise.points)} in course.toml"
+                )
+            for hidden in (False, True):
+                checked = {c.clause for c in self.bench.checks([exercise.id], hidden)}
+                for number in set(range(1, count + 1)) - checked:
+                    self.holes.append(f"{exercise.id} clause {number} has no public check")
+                for number in checked - set(range(1, count + 1)):
+                    self.holes.append(f"a check names {exercise.id} clause {number}; there is none")
+
+    def _accepted(self, variant: bank.Submission, exercises: Iterable[str]) -> bool:
+        tried = self.bench.attempts(variant, self.bench.checks(exercises))
+        failed = [a for a in tried if a.outcome is not Outcome.PASSED]
+        for attempt in failed:
+            self.holes.append(f"variant {variant.id} fails {attempt.check.id}: {attempt.error}")
+        return not failed
+
+    def _mistakes(self, mistakes: Sequence[Mistake]) -> tuple[int, int]:
+        tried: dict[str, list[Attempt]] = {
+            m.id: list(self.bench.attempts(self.bench.mistaken(m), self.bench.checks([m.exercise])))
+            for m in mistakes
+        }
+        caught = named = 0
+        for mistake in mistakes:
+            failed = [a for a in tried[mistake.id] if a.outcome is not Outcome.PASSED]
+            if mistake.clause in {attempt.check.clause for attempt in failed}:
+                caught += 1
+            else:
+                where = sorted({attempt.check.clause for attempt in failed})
+                self.holes.append(
+                    f"mistake {mistake.id} is to break clause {mistake.clause} of"
+                    f" {mistake.exercise}; it breaks {where or 'none'}"
+                )
+            rivals = [m for m in mistakes if m.exercise == mistake.exercise]
+            named += _named(failed, {m.id: tried[m.id] for m in rivals}) == mistake.id
+        return caught, named
+
+    def _rubbish(self, exercise: str) -> int:
+        kinds = 0
+        for kind, submission in rubbish(self.bench, exercise):
+            kinds += 1
+            for attempt in self.bench.attempts(submission, self.bench.checks([exercise])):
+                if attempt.outcome is Outcome.GRADER_ERROR:
+                    self.holes.append(
+                        f"where {kind}, {attempt.check.id} fails with our own fault:"
+                        f" {attempt.error!r}"
+                    )
+        return kinds
+
+    def sync(self) -> None:
+        """The committed stubs and recorded answers are what the generators give."""
+        for name, text in stubs.stubs(self.course).items():
+            path = ROOT / PACKAGE / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                self.holes.append(
+                    f"{PACKAGE}/{name} is not what solutions/ gives: run `make stubs`"
+                )
+        self.suite.secret = ""
+        for unit, recording in record(self.bench, self.mistakes).items():
+            path = ANSWERS / f"{unit}.safetensors"
+            if not recording.agrees_with(type(recording).read(path)):
+                self.holes.append(
+                    f"tests/public/answers/{path.name} is not what the suite gives: run `make answers`"
+                )
+
+
+def _named(failed: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
+    """What the report would call a submission that failed so; see `score`."""
+    common: set[str] | None = None
+    for attempt in failed:
+        if attempt.signature is None:
+            continue
+        known = [
+            (id, other.signature)
+            for id, attempts in tried.items()
+            for other in attempts
+            if other.check is attempt.check and other.signature and other.signature.tells
+        ]
+        names = set(diagnose.suspects(attempt.signature, known))
+        if names:
+            common = names if common is None else common & names
+    return common.pop() if common and len(common) == 1 else None
+
+
+def _stubs(course: Course, bench: Bench) -> bank.Submission:
+    submission = bench.solution
+    for unit in course.units:
+        text = stubs.stub(unit.name, submission.modules[unit.name].text, course)
+        submission = bank.edited(submission, unit.name, text, "stubs")
+    return submission
+
+
+def _share(passed: Iterable[bool]) -> str:
+    counts = Counter(passed)
+    return f"{100 * counts[True] / max(1, sum(counts.values())):.0f} %"
+
+
+def run(targets: Sequence[str]) -> int:
+    """Validate the units that are named, or all."""
+    warnings.filterwarnings("ignore")
+    course = courses.load()
+    chosen = {id.split(".")[0] for id in course.select(targets)}
+    console = Console(highlight=False)
+    table = Table(title=course.title)
+    for name in ("unit", "exercises", "clauses", "checks", "reference", "stubs", "variants",
+                 "caught", "named", "rubbish", "time"):  # fmt: skip
+        table.add_column(name, justify="left" if name == "unit" else "right")
+
+    def body(suite: Suite) -> list[str]:
+        validation = Validation(course, suite)
+        for unit in course.units:
+            if unit.name in chosen:
+                table.add_row(*validation.unit(unit))
+        if not targets:
+            validation.sync()
+        return validation.holes
+
+    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
+    holes: list[str] = with_suite(files, body, secret="validate")
+    console.print(table)
+    for hole in holes:
+        console.print(f"hole: {hole}", style="red", soft_wrap=True, markup=False)
+    console.print(f"{len(holes)} holes", style="red" if holes else "green")
+    return 1 if holes else 0
+
+
+def write_answers() -> int:
+    """Record the public suite's answers again."""
+    course = courses.load()
+
+    def body(suite: Suite) -> int:
+        changed = 0
+        ANSWERS.mkdir(exist_ok=True)
+        for unit, recording in record(Bench(course, suite), bank.mistakes(course)).items():
+            path = ANSWERS / f"{unit}.safetensors"
+            blob = recording.to_bytes()
+            if not path.exists() or path.read_bytes() != blob:
+                path.write_bytes(blob)
+                changed += 1
+        return changed
+
+    changed = with_suite(sorted(PUBLIC.glob("test_*.py")), body)
+    print(f"recorded answers: {changed} files changed")
+    return 0

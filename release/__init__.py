@@ -1,0 +1,1 @@
+"""Makes what leaves the maintainer's machine."""

@@ -1,0 +1,73 @@
+"""Stubs from solutions: what students fill in is generated, so that the two cannot drift.
+
+A stub is the solution's module with each ``### BEGIN SOLUTION`` ... ``### END SOLUTION`` block
+replaced by a ``raise`` that names its exercise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from grader.course import ROOT, Course
+
+_BLOCK = re.compile(
+    r"^(?P<indent>[ ]*)### BEGIN SOLUTION\n(?P<body>.*?)^[ ]*### END SOLUTION\n", re.M | re.S
+)
+
+
+def stub(unit: str, text: str, course: Course) -> str:
+    """The stub of one unit.
+
+    Args:
+        unit: its name.
+        text: the solution's source.
+        course: says which definitions are exercises.
+
+    Raises:
+        ValueError: a block stands outside of every exercise.
+    """
+    spans = list(_spans(unit, ast.parse(text), course))
+
+    def replacement(block: re.Match[str]) -> str:
+        line = text.count("\n", 0, block.start()) + 1
+        inside = [id for id, first, last in spans if first <= line <= last]
+        if not inside:
+            raise ValueError(f"solutions/{unit}.py, line {line}: this block is in no exercise")
+        indent = block["indent"]
+        return f'{indent}# Your code here.\n{indent}raise NotImplementedError("{inside[-1]}")\n'
+
+    return _BLOCK.sub(replacement, text)
+
+
+def write(folder: Path, course: Course) -> list[Path]:
+    """Write every unit's stub into ``folder``; give back the files that have changed."""
+    changed = []
+    for name, text in stubs(course).items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8", newline="\n")
+            changed.append(path)
+    return changed
+
+
+def stubs(course: Course, solutions: Path = ROOT / "solutions") -> dict[str, str]:
+    """File name -> text, for every unit."""
+    files = {"__init__.py": '"""Your work goes here: one module per unit."""\n'}
+    for unit in course.units:
+        text = (solutions / f"{unit.name}.py").read_text(encoding="utf-8")
+        files[f"{unit.name}.py"] = stub(unit.name, text, course)
+    return files
+
+
+def _spans(prefix: str, node: ast.AST, course: Course) -> list[tuple[str, int, int]]:
+    """(exercise, first line, last line) of each definition that is an exercise, outermost first."""
+    found = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            id = f"{prefix}.{child.name}"
+            if id in course.exercises:
+                found.append((id, child.lineno, child.end_lineno or child.lineno))
+            found += _spans(id, child, course)
+    return found

@@ -1,0 +1,89 @@
+"""Masks: who must not look at whom?
+
+Two things must stay hidden. Sentences of different lengths are filled up with padding to make one
+tensor, and padding means nothing. And a decoder that is trained to say the next word must not see
+that word: it would copy it, score well, and fail as soon as it has to write by itself.
+
+Notation: ``batch`` sentences of ``seq`` tokens. Every mask is bool: True = may attend, False =
+hidden. In ``[seq, seq]`` the row is the query, who looks, and the column is the key, looked at.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def create_look_ahead_mask(seq_len: int) -> Tensor:
+    """Hide the future, so that a position is predicted from what came before it alone.
+
+    Args:
+        seq_len: the number of positions, at least 1.
+
+    Returns:
+        The mask, bool ``[seq_len, seq_len]``; it may live on the CPU.
+
+    Contract:
+        1. The mask is bool, with one row per query and one column per key, from seq_len 1 on.
+        2. A position sees itself and all before it: row i is True in the columns 0 to i.
+        3. A position sees nothing that comes after it: row i is True in exactly i + 1 columns.
+
+    Source: Vaswani et al. 2017, section 3.2.3.
+    """
+    ### BEGIN SOLUTION
+    # The diagonal stays: a row without any visible key would have no softmax.
+    everything = torch.ones(seq_len, seq_len, dtype=torch.bool)
+    return torch.tril(everything)
+    ### END SOLUTION
+
+
+def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
+    """Tell real tokens from those that only fill a sentence up to the common length.
+
+    Args:
+        token_ids: the vocabulary's numbers, ``[batch, seq]``, int64.
+        pad_id: the number that stands for padding.
+
+    Returns:
+        The mask, bool ``[batch, seq]``, True = a real token.
+
+    Contract:
+        1. In each sentence, real tokens are True and padding is False.
+        2. Padding is found wherever it stands: at the end, at the front or between real tokens.
+        3. ``pad_id`` may be any number; where it is not 0, token 0 is a real one.
+
+    Source: "Attention Is All You Need" leaves it unsaid; see ``key_padding_mask`` of
+    torch.nn.MultiheadAttention, which means the opposite by True.
+    """
+    ### BEGIN SOLUTION
+    # Ask the ids, not the embeddings: a real token's vector may happen to be zero.
+    return token_ids != pad_id
+    ### END SOLUTION
+
+
+def combine_masks(padding_mask: Tensor, look_ahead_mask: Tensor) -> Tensor:
+    """Hide padding and future at once, as a decoder needs it.
+
+    For an attention with heads, the caller adds their axis: ``combine_masks(...).unsqueeze(1)``.
+
+    Args:
+        padding_mask: True = a real token, bool ``[batch, seq]``.
+        look_ahead_mask: True where query (row) may see key (column), bool ``[seq, seq]``.
+
+    Returns:
+        The mask, bool ``[batch, seq, seq]``.
+
+    Contract:
+        1. Query i of sentence b sees key j exactly where padding_mask[b, j] and
+           look_ahead_mask[i, j] are both True.
+        2. Padding is hidden as a key only: as a query, a padding position sees what a real token in
+           its place would see.
+        3. The mask is bool, one [seq, seq] for each sentence after that sentence's own padding.
+
+    Source: Vaswani et al. 2017, section 3.2.3.
+    """
+    ### BEGIN SOLUTION
+    # Padding belongs to the keys, the columns: the new axis is that of the queries.
+    keys = padding_mask.unsqueeze(1)  # [batch, 1, seq]
+    return keys & look_ahead_mask  # [batch, seq, seq]
+    ### END SOLUTION

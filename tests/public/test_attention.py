@@ -1,0 +1,213 @@
+"""Checks of the unit `attention`."""
+
+import math
+
+import pytest
+import torch
+
+from grader.judge import clause, expect
+
+SOFTMAX = "attention.stable_softmax"
+ATTENTION = "attention.scaled_dot_product_attention"
+SELF = "attention.self_attention"
+CROSS = "attention.cross_attention"
+
+
+# stable_softmax
+
+
+@clause(SOFTMAX, 1)
+def test_softmax_formula(subject, draw, reference):
+    """Each weight is exp(score) divided by the sum of all exp(score)"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 5), -1)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 2)
+@pytest.mark.parametrize("dim", [0, 1, -2])
+def test_softmax_along_any_axis(subject, draw, reference, dim):
+    """The weights sum to 1 along `dim`, whichever axis it is"""
+    call = subject.attention.stable_softmax.on(draw.tensor(2, 3, 4), dim)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 2)
+def test_softmax_default_is_last_axis(subject, draw, reference):
+    """Without `dim`, the weights sum to 1 along the last axis"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 4, 2))
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 3)
+def test_softmax_of_large_scores(subject, draw, reference):
+    """Scores as large as 1e4 give the right and finite weights"""
+    scores = draw.tensor(3, 5, scale=3.0)
+    scores[0] += 10_000
+    scores[1] -= 10_000
+    call = subject.attention.stable_softmax.on(scores, -1)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 4)
+def test_softmax_of_half_precision(subject, draw):
+    """float16 scores give finite float16 weights"""
+    scores = draw.tensor(3, 5, dtype=torch.float16, scale=30.0)
+    weights = subject.attention.stable_softmax(scores, -1)
+    expect(weights).is_finite()
+    expect(weights).equals(torch.softmax(scores.double(), -1).half())
+
+
+@clause(SOFTMAX, 5)
+def test_softmax_is_written_out(subject, draw):
+    """No ready-made softmax does the work"""
+    subject.attention.stable_softmax(draw.tensor(3, 5), 0)
+
+
+# scaled_dot_product_attention
+
+
+@clause(ATTENTION, 1)
+@pytest.mark.parametrize("leading", [(3,), (2, 3)], ids=["3d", "4d"])
+def test_weights(subject, draw, reference, leading):
+    """The weights are softmax(query · key / sqrt(d_k)) over the keys"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(*leading))
+    _, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 1)
+def test_weights_in_half_precision(subject, draw):
+    """Without a mask, float16 gives the same weights, up to rounding"""
+    query, key, value = draw.attention_inputs(3, dtype=torch.float16)
+    _, weights = subject.attention.scaled_dot_product_attention(query, key, value)
+    scores = query.double() @ key.double().transpose(-2, -1) / math.sqrt(query.size(-1))
+    expect(weights).equals(torch.softmax(scores, -1).half())
+
+
+@clause(ATTENTION, 2)
+def test_output_mixes_values(subject, draw, reference):
+    """Each output row is the sum of the values, each times its weight"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
+    output, _ = call()
+    expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 3)
+def test_hidden_keys_get_no_weight(subject, draw, reference):
+    """A hidden key gets weight 0, and the visible ones share out 1"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, weights = call()
+    expect(weights, where=~mask).equals(0)
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 4)
+def test_query_without_visible_key(subject, draw):
+    """A query that sees no key stays finite, and so do the gradients"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    mask[1, 0] = False
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, weights = call()
+    expect(output).is_finite()
+    expect(weights).is_finite()
+    cotangents = draw.tensor(*output.shape), draw.tensor(*weights.shape)
+    gradients = subject.vjp(call, cotangents, wrt=["query", "key", "value"])
+    for gradient in gradients.values():
+        expect(gradient).is_finite()
+
+
+@clause(ATTENTION, 5)
+def test_mask_broadcasts_over_heads(subject, draw, reference):
+    """With 4-D inputs, one mask for all heads and queries hides the same keys in each"""
+    query, key, value = draw.attention_inputs(3, 2)
+    mask = draw.mask(3, 1, 1, key.size(2))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 6)
+def test_gradients(subject, draw, reference):
+    """The gradients reach query, key and value"""
+    query, key, value = draw.attention_inputs(3)
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value)
+    names = ["query", "key", "value"]
+    cotangents = draw.tensor(3, query.size(1), value.size(2)), None
+    expected = reference.vjp(call, cotangents, wrt=names)
+    for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
+        expect(gradient).equals(expected[name])
+
+
+@clause(ATTENTION, 7)
+def test_inputs_are_left_alone(subject, draw):
+    """Query, key, value and mask are the same after the call as before"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    subject.attention.scaled_dot_product_attention(query, key, value, mask)
+    expect(subject.changed).equals([])
+
+
+# self_attention and cross_attention
+
+
+def _self_inputs(draw):
+    batch, seq, d_in, d_out = draw.sizes(4)
+    x = draw.tensor(batch, seq, d_in)
+    return x, *(draw.tensor(d_in, d_out, scale=0.5) for _ in range(3))
+
+
+def _cross_inputs(draw):
+    batch, seq_q, seq_k, d_in, d_out = draw.sizes(5)
+    x, memory = draw.tensor(batch, seq_q, d_in), draw.tensor(batch, seq_k, d_in)
+    return x, memory, *(draw.tensor(d_in, d_out, scale=0.5) for _ in range(3))
+
+
+@clause(SELF, 1)
+def test_self_weights(subject, draw, reference):
+    """Queries x @ w_q meet keys x @ w_k"""
+    call = subject.attention.self_attention.on(*_self_inputs(draw))
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(SELF, 2)
+def test_self_output(subject, draw, reference):
+    """The values x @ w_v are mixed"""
+    call = subject.attention.self_attention.on(*_self_inputs(draw))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(SELF, 3)
+def test_self_mask(subject, draw, reference):
+    """A mask hides keys"""
+    x, *matrices = _self_inputs(draw)
+    mask = draw.mask(x.size(0), x.size(1), x.size(1))
+    call = subject.attention.self_attention.on(x, *matrices, mask)
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(CROSS, 1)
+def test_cross_weights(subject, draw, reference):
+    """Queries x @ w_q meet keys memory @ w_k"""
+    call = subject.attention.cross_attention.on(*_cross_inputs(draw))
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(CROSS, 2)
+def test_cross_output(subject, draw, reference):
+    """The values memory @ w_v are mixed, one row for each position of x"""
+    call = subject.attention.cross_attention.on(*_cross_inputs(draw))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(CROSS, 3)
+def test_cross_mask(subject, draw, reference):
+    """A mask hides positions of memory"""
+    x, memory, *matrices = _cross_inputs(draw)
+    mask = draw.mask(x.size(0), x.size(1), memory.size(1))
+    call = subject.attention.cross_attention.on(x, memory, *matrices, mask)
+    expect(call()[1]).equals(reference.call(call)[1])
