@@ -30,15 +30,16 @@ TORCH ?=
 
 # Which Python makes .venv: the first that is new enough, unless named (PYTHON=python3.12, or, with
 # a space in its path, PYTHON='"/c/Program Files/Python312/python.exe"')
-PYTHON ?= $(shell for p in $(PYTHONS); do $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $$p && break; done)
+PYTHON ?= $(eval PYTHON := $(shell $(FIND_PYTHON)))$(PYTHON)
 
 # Which versions: constraints.txt, another such file, or none
 CONSTRAINTS ?= constraints.txt
 
 # ---- set-up -------------------------------------------------------------------------------------
 
-PYTHONS := python3 python python3.14 python3.13 python3.12 python3.11 python3.10 py
+PYTHONS := python3 python python3.15 python3.14 python3.13 python3.12 python3.11 python3.10 py
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 10))
+FIND_PYTHON = for p in $(PYTHONS); do $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $$p && break; done
 
 ifeq ($(OS),Windows_NT)
 RUN := .venv/Scripts/python.exe
@@ -51,13 +52,14 @@ CORE := .venv/set-up/core
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
 
-# Make sees what is out of date by these files' age. What it can't see, tools/set_up.py looks into:
+# Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
 INPUTS := pyproject.toml constraints.txt tools/set_up.py
-ifneq ($(strip $(TORCH) $(filter-out constraints.txt,$(CONSTRAINTS)) $(filter command,$(origin PYTHON))),)
+CHOSEN_TORCH := $(shell test -x $(RUN) && cat .venv/set-up/torch 2>/dev/null)
+ifneq ($(or $(TORCH),$(CHOSEN_TORCH)),$(or $(CHOSEN_TORCH),none))
 INPUTS += ask
 endif
-ifeq ($(shell test -x $(RUN) && echo sound),)
+ifneq ($(filter-out constraints.txt,$(CONSTRAINTS))$(filter command,$(origin PYTHON)),)
 INPUTS += ask
 endif
 
@@ -65,8 +67,8 @@ endif
 quote = '$(subst ','\'',$(1))'
 
 define set-up
-@$(PYTHON) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
-  echo "This course needs Python 3.10 or newer, and $(if $(PYTHON),$(PYTHON) is none: $$($(PYTHON) --version 2>&1 | tail -n 1),there is none among: $(PYTHONS))."; \
+@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
+  echo "This course needs Python 3.10 or newer. $(if $(PYTHON),$(PYTHON) is none; it says: $$($(PYTHON) --version 2>&1 | tail -n 1),There is none among: $(PYTHONS))"; \
   echo "Install one from https://www.python.org/downloads, or name one that you have: make $(MAKECMDGOALS) PYTHON=python3.12"; \
   exit 1; } >&2
 @$(PYTHON) tools/set_up.py $(1) --constraints $(call quote,$(CONSTRAINTS)) \
@@ -123,7 +125,7 @@ lint: $(WORKING) ## style, types, import directions, workflows
 	@$(RUN) -m mypy $(wildcard grader release solutions bench tools)
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
 	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
-	@$(RUN) -m zizmor --offline --quiet .github
+	@$(dir $(RUN))zizmor --offline --quiet .github
 
 format: $(WORKING) ## put imports and layout in order
 	@$(RUN) -m ruff check --fix .

@@ -54,7 +54,8 @@ def main() -> int:
     try:
         return install(options) if options.inside else prepare(options)
     except KeyboardInterrupt:
-        say("\nInterrupted. The next call starts over.")
+        if not options.inside:
+            say("\nInterrupted. The next call starts over.")
         return 130
 
 
@@ -81,11 +82,13 @@ def why_anew(options: argparse.Namespace) -> str | None:
         return ""
     if UNFINISHED.exists():
         return "the last set-up was interrupted"
-    if not PYTHON.exists():
-        return "its Python is gone"
-    if subprocess.run([str(PYTHON), "-m", "pip", "--version"], capture_output=True).returncode != 0:
-        return "its pip does not run"
     found = venv_version()
+    if not PYTHON.exists() or found is None:
+        return "its Python is gone"
+    # One that this has finished is sound; one that others made (uv, say) may have no pip.
+    has_pip = [str(PYTHON), "-m", "pip", "--version"]
+    if record(CORE) is None and subprocess.run(has_pip, capture_output=True).returncode != 0:
+        return "it has no pip"
     if found < (3, 10) or (options.this_python and found != sys.version_info[:2]):
         return "it holds Python {}.{}".format(*found)
     if options.torch and options.torch != chosen_torch():
@@ -101,25 +104,36 @@ def make_venv(reason: str, torch: str) -> str | None:
             f"{sys.executable} (Python {version}) lacks venv or ensurepip, which are needed.\n"
             f"On Debian and Ubuntu: sudo apt install python{version}-venv. Then run this again."
         )
+    if VENV.exists() and not RECORDS.exists():
+        return f"The folder .venv was not made by this, and {reason}. `make clean` removes it."
     because = f" ({reason})" if reason else ""
     say(f"Setting up .venv with Python {version}{because}. Once; it takes a few minutes.")
     if torch == "default" and sys.platform == "linux":
         say("  torch's usual build for Linux brings CUDA: gigabytes. For the small one, stop this")
         say("  (Ctrl-C) and add TORCH=cpu, as in `make check TORCH=cpu`.")
     try:
-        if VENV.exists():
-            shutil.rmtree(VENV)
-        RECORDS.mkdir(parents=True)
-        UNFINISHED.touch()
+        empty_venv()
     except OSError as error:
         return f"Cannot make .venv: {error}.\nClose what uses it, or remove the folder yourself."
+    CHOSEN_TORCH.write_text(torch, encoding="utf-8")
     # Where .venv was activated, its own Python started this and has just been removed.
     python = getattr(sys, "_base_executable", sys.executable)
     made = subprocess.run([python, "-m", "venv", str(VENV)], capture_output=True, text=True)
     if made.returncode != 0:
         return f"`{python} -m venv .venv` failed:\n{made.stdout}{made.stderr}"
-    CHOSEN_TORCH.write_text(torch, encoding="utf-8")
     return None
+
+
+def empty_venv() -> None:
+    """Leave nothing in .venv but the mark that it is unfinished, which is made first of all."""
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    UNFINISHED.touch()
+    for path in [*VENV.iterdir(), *RECORDS.iterdir()]:
+        if path.is_dir() and not path.is_symlink():
+            if path != RECORDS:
+                shutil.rmtree(path)
+        elif path != UNFINISHED:
+            path.unlink()
 
 
 # ------------------------------------------------------------------------------ in .venv's Python
@@ -159,6 +173,7 @@ def install(options: argparse.Namespace) -> int:
         return 1
     for name, text in fingerprint.items():
         record_of(name).write_text(text, encoding="utf-8")
+    CHOSEN_TORCH.write_text(torch, encoding="utf-8")
     UNFINISHED.unlink()
     return 0
 
@@ -192,8 +207,10 @@ def named(torch: str) -> list[str]:
 
 def package_of(requirement: str) -> str:
     """Name the package of a requirement; that of a wheel is in its file's name."""
-    last = requirement.replace("\\", "/").rsplit("/", 1)[-1]
-    found = re.match(r"[A-Za-z0-9._]+", requirement if " @ " in requirement else last)
+    name = requirement.partition("@")[0].strip()
+    if name.endswith(".whl"):
+        name = name.replace("\\", "/").rpartition("/")[2].partition("-")[0]
+    found = re.match(r"[\w.-]+", name)
     return found.group().lower().replace("_", "-") if found else requirement
 
 
@@ -213,12 +230,17 @@ def pip(arguments: list[str], pinned: Path) -> int:
             except subprocess.TimeoutExpired:
                 tick(time.monotonic() - start)
     tick(None)
-    if status != 0:
-        sys.stderr.write(LOG.read_text(encoding="utf-8", errors="replace"))
-        say(f"pip could not install what is needed (exit status {status}); above is what it said.")
-        say("torch 2.4 and newer has builds for 64-bit Python 3.10 to 3.14 on Linux, Windows and")
-        say("Macs with Apple silicon. Behind a slow line, pip's own settings help, such as")
-        say("PIP_INDEX_URL for a nearer mirror. Then run the same command again.")
+    if status < 0:
+        say(f"Something ended pip (signal {-status}). The next call starts over.")
+    elif status > 0:
+        said = LOG.read_text(encoding="utf-8", errors="replace")
+        say(f"{said}pip could not install what is needed; above is what it said.")
+        if "No matching distribution found for torch" in said:
+            say("torch has builds for Linux, Windows and Apple silicon, all for 64-bit Python.")
+            say("Is this Python too new for it? Name an older one: PYTHON=python3.12")
+        if "onnection" in said or "timed out" in said:
+            say("Behind a slow line, a nearer mirror helps: set PIP_INDEX_URL, as for pip itself.")
+        say("Then run the same command again.")
     return status
 
 
@@ -241,11 +263,12 @@ def chosen_torch() -> str:
     return CHOSEN_TORCH.read_text(encoding="utf-8") if CHOSEN_TORCH.exists() else "default"
 
 
-def venv_version() -> tuple[int, int]:
-    """The version of Python that .venv was made with; (0, 0) where that cannot be read."""
-    text = (VENV / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+def venv_version() -> tuple[int, int] | None:
+    """The version of Python that .venv was made with; None where it does not say."""
+    settings = VENV / "pyvenv.cfg"
+    text = settings.read_text(encoding="utf-8", errors="replace") if settings.exists() else ""
     found = re.search(r"^version\w* *= *(\d+)\.(\d+)", text, re.MULTILINE)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def say(line: str) -> None:

@@ -22,12 +22,13 @@ def difference(found: Tensor, expected: Tensor, wrong: Tensor, tolerance: float)
     if bool((~torch.isfinite(found) & wrong).any()) and bool(torch.isfinite(expected).all()):
         return nonfinite(found, ~torch.isfinite(found) & wrong)
     index = first(wrong)
+    right, given = numbers(expected[tuple(index)], found[tuple(index)])
     lines = [
         say(
             "expected {expected} at {index}; found {found} ({wrong} of {total} entries differ)",
-            expected=number(expected[tuple(index)]),
+            expected=right,
             index=index,
-            found=number(found[tuple(index)]),
+            found=given,
             wrong=int(wrong.sum()),
             total=wrong.numel(),
         )
@@ -39,7 +40,7 @@ def difference(found: Tensor, expected: Tensor, wrong: Tensor, tolerance: float)
 def nonfinite(found: Tensor, wrong: Tensor) -> list[Message]:
     """Say where the first NaN or inf stands."""
     index = first(wrong)
-    return [
+    lines = [
         say(
             "expected finite numbers; found {found} at {index} ({wrong} of {total} entries)",
             found=number(found[tuple(index)]),
@@ -48,6 +49,9 @@ def nonfinite(found: Tensor, wrong: Tensor) -> list[Message]:
             total=wrong.numel(),
         )
     ]
+    if bool((torch.isnan(found) & wrong).any()):
+        lines.append(say("NaN is born of 0 / 0, inf / inf, inf - inf or 0 * inf."))
+    return lines
 
 
 def first(wrong: Tensor) -> list[int]:
@@ -61,15 +65,27 @@ def number(value: Tensor) -> str:
     return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
 
 
+def numbers(one: Tensor, other: Tensor) -> tuple[str, str]:
+    """Two entries that differ, with as many digits as it takes to see that."""
+    texts = number(one), number(other)
+    if texts[0] == texts[1] and one.is_floating_point():
+        return f"{one.item():.12g}", f"{other.item():.12g}"
+    return texts
+
+
 def _pattern(found: Tensor, expected: Tensor, tolerance: float) -> Message | None:
-    if not found.is_floating_point() or not found.numel() > 1:
+    if found.numel() < 2:
+        return None
+    if found.dtype == torch.bool == expected.dtype and torch.equal(found, ~expected):
+        return say("True and False are exchanged everywhere.")
+    if not found.is_floating_point():
         return None
     found, expected = found.double(), expected.double()
     if not bool(torch.isfinite(found).all() and torch.isfinite(expected).all()):
         return None
     ratio = _ratio(found, expected, tolerance)
     if ratio is not None:
-        text = f"{ratio:.6g}"
+        text = f"{ratio:.6g}" if abs(ratio - 1) > 1e-5 else f"{ratio:.12g}"
         root = ratio**2 if ratio > 1 else ratio**-2
         if abs(root - round(root)) < 1e-6 and round(root) > 1:
             sign = "" if ratio > 1 else "1/"

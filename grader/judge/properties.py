@@ -15,6 +15,8 @@ from torch import Tensor
 
 from grader.judge.draw import Draw
 from grader.judge.expect import expect
+from grader.model import Outcome, say
+from grader.subject.faults import Failure
 from grader.subject.proxy import Call, Subject
 
 
@@ -77,7 +79,16 @@ def layout_does_not_matter(call: Call, *names: str) -> None:
 def leaves_inputs_alone(subject: Subject, call: Call) -> None:
     """The call changes none of its arguments."""
     call()
-    expect(subject.changed).equals([])
+    if subject.changed:
+        raise Failure(
+            Outcome.WRONG_VALUE,
+            say(
+                "Your code changes its argument {names}, which the caller may still need."
+                " `x += y`, `x[...] = y` and methods that end in `_` write into x; `x + y` makes a new"
+                " tensor.",
+                names=", ".join(f"`{name}`" for name in subject.changed),
+            ),
+        )
 
 
 def repeats(call: Call) -> None:

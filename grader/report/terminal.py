@@ -140,6 +140,8 @@ class Terminal:
 
 def _common(exercise: ExerciseScore) -> CheckResult | None:
     """A check whose message all the others share, if there is a message and it is one for all."""
+    if not exercise.checks:
+        return None
     first, *others = exercise.checks
     same = first.message and all(
         (o.message, o.frames) == (first.message, first.frames) for o in others

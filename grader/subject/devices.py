@@ -8,9 +8,9 @@ but no data. A `TorchDispatchMode` sees every operator just before it runs, belo
 and autograd, and does two things:
 
 1. It applies CUDA's rule: operands share a device, except for CPU operands without axes.
-2. It runs the operator on the CPU, on zeros in the operands' shapes, and passes on a meta tensor in
-   the result's shape. (torch has kernels for meta, but not for every operator, and the first one
-   called imports sympy and torch.compile, which takes a second.)
+2. It runs the operator on the CPU, on dummies in the operands' shapes, and passes on a meta tensor
+   in the result's shape. (torch has kernels for meta, but not for every operator, and the first
+   one called imports sympy and torch.compile, which takes a second.)
 
 So values are unknown, and code that asks for one (`.item()`, `if mask.any()`) can be followed no
 further. Code that asks for CUDA by name (`if x.is_cuda:`) misses every other accelerator, ours too.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -34,7 +34,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 ACCELERATOR = torch.device("meta")
 
 _COPIES = {"_to_copy", "copy_", "fill_"}  # made to cross devices
-_LENGTHS = {"_pack_padded_sequence", "_pad_packed_sequence"}  # want lengths on the CPU
 _NO_SCALARS = {"embedding", "index_select", "gather", "stack"}  # refuse even a 0-dim CPU operand
 
 
@@ -126,30 +125,37 @@ class _Rules:
         self.left_behind: set[int] = set()  # memory of the modules of which copies were moved
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        self: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled():  # only there do composite operators arrive whole
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func.is_view or torch.Tag.inplace_view in func.tags:
+            return func(*args, **kwargs)  # all about shape, and nothing that meta imports for
         name = func.overloadpacket.__name__
-        operands = list(_tensors((args, kwargs)))
+        operands = _tensors((args, kwargs))
         away = any(map(_away, operands))
         target = kwargs.get("device")
         if away:
-            if _mixes(name, args, kwargs):
+            if "_pack" in name:
+                raise NeedsData(name)  # packed sequences have their lengths on the CPU, rightly
+            if _mixes(name, args, kwargs, operands):
                 if any(not _away(t) and _address(t) in self.left_behind for t in operands):
                     raise NeedsData(name)  # a closure still holds the original: not the student's
                 raise MixedDevices(name, operands)
             if name == "_to_copy" and target not in (None, ACCELERATOR):
                 raise NeedsData(name)
-            if name in _COPIES | {"index_put_"} and not _away(operands[0]):
+            if not _away(operands[0]) and (name in _COPIES or name == "index_put_"):
                 self.stale = True
         if torch.Tag.dynamic_output_shape in func.tags and (away or self.stale):
             mask_away = any(_away(i) and i.dtype in (torch.bool, torch.uint8) for i in operands[1:])
             if name != "index" or mask_away or self.stale:
                 raise NeedsData(name)
-        if func.is_view or torch.Tag.inplace_view in func.tags:
-            return func(*args, **kwargs)  # all about shape, and nothing that meta imports for
         if target == ACCELERATOR or (away and target is None):
-            result = _on_zeros(func, args, kwargs)
+            result = _on_dummies(func, args, kwargs, operands)
         else:
             result = func(*args, **kwargs)
         if isinstance(result, (bool, int, float)) and (away or self.stale):
@@ -161,53 +167,43 @@ class _SimulatedAccelerator(_Rules, TorchDispatchMode):
     pass
 
 
-def _mixes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether CUDA would refuse these operands."""
-    if name in _COPIES | _LENGTHS:
+def _mixes(name: str, args: Any, kwargs: dict[str, Any], operands: list[Tensor]) -> bool:
+    """Whether CUDA would refuse these operands, of which one at least is on the accelerator."""
+    if name in _COPIES:
         return False
-    operands = list(_tensors((args, kwargs)))
     if name == "index":  # x[indices] may have its indices on the CPU; not the other way round
-        operands = [args[0], *filter(_away, operands[1:])]
-    elif name.startswith("index_put"):  # x[indices] = value moves indices, and a 0-dim value
-        operands = [operand for operand in (args[0], args[2]) if operand.dim()]
-    written = list(_tensors([kwargs.get("out"), args[:1] if name.endswith("_") else None]))
+        return not _away(args[0])
+    if name.startswith("index_put"):  # x[indices] = value moves indices, and a 0-dim value
+        return args[2].dim() > 0 and _away(args[0]) != _away(args[2])
+    written = _tensors([kwargs.get("out"), args[:1] if name.endswith("_") else None])
+    may_stay = [
+        t.dim() == 0 and name not in _NO_SCALARS and all(t is not w for w in written)
+        for t in operands
+    ]
+    return not all(_away(t) or free for t, free in zip(operands, may_stay, strict=True))
 
-    def may_stay(operand: Tensor) -> bool:
-        free = operand.dim() == 0 and name not in _NO_SCALARS
-        return free and all(operand is not target for target in written)
 
-    return any(map(_away, operands)) and any(not _away(t) and not may_stay(t) for t in operands)
+def _on_dummies(func: Any, args: Any, kwargs: dict[str, Any], operands: list[Tensor]) -> Any:
+    """Run an operator whose result belongs on the accelerator, on the CPU."""
+    dummies: dict[int, Tensor] = {}
+    for operand in filter(_away, operands):
+        size = operand.untyped_storage().nbytes() // operand.element_size()
+        integers = not operand.dtype.is_floating_point and operand.dtype != torch.bool
+        dummy = torch.full((size,), 0 if integers else 1, dtype=operand.dtype)  # an index, a weight
+        place = operand.shape, operand.stride(), operand.storage_offset()
+        dummies[id(operand)] = dummy.as_strided(*place)
 
-
-def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator whose result belongs on the accelerator; zeros stand in for what is there."""
-    zeros: dict[int, Tensor] = {}
-
-    def stand_in(operand: Tensor) -> Tensor:
-        if not _away(operand):
-            return operand
-        if id(operand) not in zeros:
-            size = operand.untyped_storage().nbytes() // operand.element_size()
-            place = operand.shape, operand.stride(), operand.storage_offset()
-            zeros[id(operand)] = torch.zeros(size, dtype=operand.dtype).as_strided(*place)
-        return zeros[id(operand)]
+    def here(operand: Tensor) -> Tensor:
+        return dummies.get(id(operand), operand)
 
     def there(result: Tensor) -> Tensor:
-        for operand in _tensors((args, kwargs)):
-            if result is operand or result is zeros.get(id(operand)):
+        for operand in operands:
+            if result is here(operand):
                 return operand  # written in place
         return result.to(ACCELERATOR)
 
     home = {"device": torch.device("cpu")} if "device" in kwargs else {}
-    try:
-        result = func(*_replace(args, stand_in), **{**_replace(kwargs, stand_in), **home})
-    except (RuntimeError, ValueError, IndexError) as error:
-        try:  # the student's error, unless it comes of the zeros, as in multinomial
-            return func(*args, **kwargs)
-        except NotImplementedError:
-            raise NeedsData(str(func)) from None
-        except (RuntimeError, ValueError, IndexError):
-            raise error from None
+    result = func(*_replace(args, here), **{**_replace(kwargs, here), **home})
     return _replace(result, there)
 
 
@@ -219,12 +215,14 @@ def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(part)
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for part in value for tensor in _tensors(part)]
 
 
 def _replace(value: Any, swap: Callable[[Any], Any]) -> Any:

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from grader.model import Message, Outcome
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name for an object that stays with the student's code."""
+
+    number: int
+    type_name: str
+    is_module: bool
+
+
+# What each kind of fault tells, and of which type that is.
+KINDS: dict[str, dict[str, type]] = {
+    "raised": {"types": list, "text": str},  # an exception: its class names, its text
+    "signature": {"found": str},  # it cannot take the arguments of its contract
+    "missing": {"where": str, "name": str, "near": list},  # no such name in a module or a class
+    "not_callable": {"name": str, "type": str},
+    "no_unit": {"unit": str, "near": list},  # no such file
+    "hung": {"unit": str},  # importing it has no end
+    "attribute": {"name": str},  # a module lacks it
+    "state_shape": {"name": str, "found": list, "expected": list},
+    "shape": {"found": list, "expected": list},
+    "no_tensor": {"found": str},
+    "forbidden": {"operators": list},
+    "device": {"text": str},  # operands on different devices met
+    "device_result": {"device": str},
+}
 
 
 class Fault(Exception):
     """What the host reports instead of a value. Plain data, so that it crosses a wire.
 
     Attributes:
-        kind: "raised", "signature", "missing", "no_unit", "forbidden", "device", "state" or "attribute".
+        kind: one of `KINDS`.
         detail: what the message needs to say; depends on the kind.
         frames: the student's own lines, outermost first.
     """
@@ -22,6 +50,13 @@ class Fault(Exception):
         self.kind = kind
         self.detail = detail
         self.frames = tuple(frames)
+
+    def is_plausible(self) -> bool:
+        """Has the detail of its kind: what comes through a wire may have anything."""
+        fields = KINDS.get(self.kind)
+        return fields is not None and all(
+            isinstance(self.detail.get(name), kind) for name, kind in fields.items()
+        )
 
 
 class Failure(Exception):

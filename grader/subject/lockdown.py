@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 from grader.subject import kernel, landlock, seccomp
-from grader.subject.control import PRESENT, Limits, Report, Settings
+from grader.subject.control import PRESENT, Report, Settings
 
 FOLDER = "fork-"  # a fork without a disk of its own gets a folder named so, and its parent's pid
 

@@ -14,18 +14,33 @@ import importlib.machinery
 import linecache
 import sys
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from grader.model import Submission
 
 PACKAGE = "exercises"
 
+Finish = Callable[[types.ModuleType], None]
+
 
 class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """The modules of one submission, importable while `active`."""
+    """The modules of one submission, importable while `active`.
 
-    def __init__(self, submission: Submission, units: Iterable[str]):
+    Args:
+        submission: the modules' texts.
+        units: the names of the course's units.
+        finish: unit -> what is done to its module before anyone sees it, also where it cannot be
+            imported or is not there.
+    """
+
+    def __init__(
+        self,
+        submission: Submission,
+        units: Iterable[str],
+        finish: Mapping[str, Finish] | None = None,
+    ):
         self._modules = submission.modules
+        self._finish = finish or {}
         self._names = {PACKAGE, *units, *(f"{PACKAGE}.{unit}" for unit in units)}
         self._loaded: dict[str, types.ModuleType] = {}
         self._depth = 0
@@ -60,7 +75,8 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in self._names:
             return None
-        if name != PACKAGE and _unit(name) not in self._modules:
+        unit = _unit(name)
+        if name != PACKAGE and unit not in self._modules and unit not in self._finish:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=name == PACKAGE)
 
@@ -71,7 +87,19 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if not name.startswith(f"{PACKAGE}."):  # an alias: hand out the one object
             sys.modules[name] = self.module(name)
             return
-        source = self._modules[_unit(name)]
+        unit = _unit(name)
+        finish = self._finish.get(unit)
+        try:
+            if unit in self._modules:
+                self._execute(module, unit)
+        except Exception:
+            if finish is None:
+                raise
+        if finish is not None:
+            finish(module)
+
+    def _execute(self, module: types.ModuleType, unit: str) -> None:
+        source = self._modules[unit]
         lines = source.text.splitlines(keepends=True)
         linecache.cache[source.path] = (len(source.text), None, lines, source.path)
         module.__file__ = source.path

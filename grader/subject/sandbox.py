@@ -9,7 +9,6 @@ thread that started it. Linux only.
 """
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from grader.subject import control, jail
 from grader.subject.control import PRESENT, Limits, Report, Settings
 from grader.subject.jail import JailError
 
-__all__ = ["Fork", "JailError", "Limits", "Sandbox"]
+__all__ = ["PRESENT", "Fork", "JailError", "Limits", "Sandbox"]
 
 _READY_SECONDS = 120.0  # importing torch on a cold disk
 _BORN_SECONDS = 30.0
@@ -84,9 +83,14 @@ class Sandbox:
         secret: folders that must not be visible inside; the checkout is one in any case.
         unsafe: without bubblewrap, where it cannot be had. A fork does what it can by itself.
 
+    Attributes:
+        parent: the warm parent's pid, as itself and its forks know it.
+
     Raises:
         JailError: the walls cannot be put up here; the text says what to do.
     """
+
+    parent: int
 
     def __init__(
         self,
@@ -126,17 +130,14 @@ class Sandbox:
     def start(self) -> None:
         """Start the warm parent, and wait until it is warm."""
         self.close()
-        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
-        self._complaints = tempfile.TemporaryFile()
+        folder = tempfile.TemporaryDirectory(prefix="grader-")
+        place = jail.without_walls(folder.name) if self._unsafe else jail.build(self._secret)
+        self._folder = folder
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._control, theirs = control.pair()
         with theirs:
-            place = (
-                jail.without_walls(theirs.fileno(), self._folder.name)
-                if self._unsafe
-                else jail.build(theirs.fileno(), self._secret)
-            )
             self._parent = subprocess.Popen(
-                place.command,
+                [*place.command, str(theirs.fileno())],
                 env=place.environment,
                 cwd=place.folder,
                 stdin=subprocess.DEVNULL,
@@ -150,7 +151,7 @@ class Sandbox:
         )
         try:
             control.send(self._control, {"settings": asdict(settings)})
-            self._hear(_READY_SECONDS)
+            self.parent = self._hear(_READY_SECONDS)["ready"]
         except (OSError, EOFError) as problem:
             raise JailError(self._why_not(problem)) from None
 
@@ -240,4 +241,4 @@ class Sandbox:
         self._complaints.seek(0)
         said = self._complaints.read()[-2000:].decode(errors="replace").strip()
         advice = _HOW_TO_ALLOW if "amespace" in said or "Operation not permitted" in said else ""
-        return f"the sandbox did not start ({problem or 'timeout'}): {said or 'no reason given'}{advice}"
+        return f"the sandbox did not start ({problem}): {said or 'no reason given'}{advice}"

@@ -11,42 +11,67 @@ kernel's tables of system calls.
 """
 
 import errno
+import functools
 import os
 import struct
 
 from grader.subject import kernel
 
-_REFUSED = """
-    execve 59 221           execveat 322 281        fork 57 -               vfork 58 -
-    socket 41 198           socketpair 53 199       bind 49 200             listen 50 201
-    connect 42 203          accept 43 202           accept4 288 242
-    tkill 200 130           rt_sigqueueinfo 129 138 rt_tgsigqueueinfo 297 240
-    pidfd_open 434 434      pidfd_getfd 438 438     pidfd_send_signal 424 424
-    ptrace 101 117          process_vm_readv 310 270                        process_vm_writev 311 271
-    process_madvise 440 440 process_mrelease 448 448                        kcmp 312 272
-    shmget 29 194           shmat 30 196            shmctl 31 195           shmdt 67 197
-    semget 64 190           semop 65 193            semctl 66 191           semtimedop 220 192
-    msgget 68 186           msgsnd 69 189           msgrcv 70 188           msgctl 71 187
-    mq_open 240 180         mq_unlink 241 181       mq_timedsend 242 182    mq_timedreceive 243 183
-    mq_notify 244 184       mq_getsetattr 245 185   memfd_create 319 279    memfd_secret 447 447
-    unshare 272 97          setns 308 268           mount 165 40            umount2 166 39
-    pivot_root 155 41       chroot 161 51           open_tree 428 428       move_mount 429 429
-    fsopen 430 430          fsconfig 431 431        fsmount 432 432         fspick 433 433
-    mount_setattr 442 442   name_to_handle_at 303 264                       open_by_handle_at 304 265
-    io_uring_setup 425 425  io_uring_enter 426 426  io_uring_register 427 427
-    bpf 321 280             perf_event_open 298 241 userfaultfd 323 282     fanotify_init 300 262
-    add_key 248 217         request_key 249 218     keyctl 250 219          seccomp 317 277
-    setpriority 141 140     ioprio_set 251 30       sched_setaffinity 203 122
-    sched_setscheduler 144 119                      sched_setparam 142 118  sched_setattr 314 274
-    migrate_pages 256 238   move_pages 279 239      mbind 237 235           set_mempolicy 238 237
-    personality 135 92      modify_ldt 154 -        iopl 172 -              ioperm 173 -
-    mknod 133 -             mknodat 259 33          uselib 134 -            syslog 103 116
-    quotactl 179 60         quotactl_fd 443 443     acct 163 89             vhangup 153 58
-    swapon 167 224          swapoff 168 225         reboot 169 142          kexec_load 246 104
-    kexec_file_load 320 294 init_module 175 105     finit_module 313 273    delete_module 176 106
-    settimeofday 164 170    clock_settime 227 112   clock_adjtime 305 266   adjtimex 159 171
-    sethostname 170 161     setdomainname 171 162
-"""
+# Name, number on x86_64, number on aarch64.
+_REFUSED = {
+    "new programs and processes": """
+        execve 59 221  execveat 322 281  fork 57 -  vfork 58 -
+    """,
+    "sockets": """
+        socket 41 198  socketpair 53 199  bind 49 200  listen 50 201  connect 42 203
+        accept 43 202  accept4 288 242
+    """,
+    "signals to others": """
+        tkill 200 130  rt_sigqueueinfo 129 138  rt_tgsigqueueinfo 297 240  pidfd_open 434 434
+        pidfd_getfd 438 438  pidfd_send_signal 424 424
+    """,
+    "the memory of others": """
+        ptrace 101 117  process_vm_readv 310 270  process_vm_writev 311 271
+        process_madvise 440 440  process_mrelease 448 448  kcmp 312 272  migrate_pages 256 238
+        move_pages 279 239
+    """,
+    "memory that no limit counts": """
+        shmget 29 194  shmat 30 196  shmctl 31 195  shmdt 67 197  memfd_create 319 279
+        memfd_secret 447 447
+    """,
+    "queues and semaphores that outlive us": """
+        semget 64 190  semop 65 193  semctl 66 191  semtimedop 220 192  msgget 68 186
+        msgsnd 69 189  msgrcv 70 188  msgctl 71 187  mq_open 240 180  mq_unlink 241 181
+        mq_timedsend 242 182  mq_timedreceive 243 183  mq_notify 244 184  mq_getsetattr 245 185
+    """,
+    "namespaces and mounts": """
+        unshare 272 97  setns 308 268  mount 165 40  umount2 166 39  pivot_root 155 41
+        chroot 161 51  open_tree 428 428  move_mount 429 429  fsopen 430 430  fsconfig 431 431
+        fsmount 432 432  fspick 433 433  mount_setattr 442 442  quotactl 179 60
+        quotactl_fd 443 443
+    """,
+    "files by other doors": """
+        name_to_handle_at 303 264  open_by_handle_at 304 265  fanotify_init 300 262  mknod 133 -
+        mknodat 259 33  uselib 134 -
+    """,
+    "parts of the kernel that attacks begin with": """
+        io_uring_setup 425 425  io_uring_enter 426 426  io_uring_register 427 427  bpf 321 280
+        perf_event_open 298 241  userfaultfd 323 282  add_key 248 217  request_key 249 218
+        keyctl 250 219  seccomp 317 277  personality 135 92  modify_ldt 154 -  iopl 172 -
+        ioperm 173 -
+    """,
+    "priorities, of which ours may be someone else's": """
+        setpriority 141 140  ioprio_set 251 30  sched_setaffinity 203 122
+        sched_setscheduler 144 119  sched_setparam 142 118  sched_setattr 314 274  mbind 237 235
+        set_mempolicy 238 237
+    """,
+    "the machine": """
+        syslog 103 116  acct 163 89  vhangup 153 58  swapon 167 224  swapoff 168 225
+        reboot 169 142  kexec_load 246 104  kexec_file_load 320 294  init_module 175 105
+        finit_module 313 273  delete_module 176 106  settimeofday 164 170  clock_settime 227 112
+        clock_adjtime 305 266  adjtimex 159 171  sethostname 170 161  setdomainname 171 162
+    """,
+}
 # Calls that are fine in some forms: looked at by their first argument.
 _CLONE, _CLONE3 = {"x86_64": 56, "aarch64": 220}, 435
 _KILL, _TGKILL = {"x86_64": 62, "aarch64": 129}, {"x86_64": 234, "aarch64": 131}
@@ -83,10 +108,11 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _refused(column: int) -> list[int]:
-    words = _REFUSED.split()
+    words = " ".join(_REFUSED.values()).split()
     return [int(number) for number in words[1 + column :: 3] if number != "-"]
 
 
+@functools.cache  # the warm parent makes it once: every fork is process 1 of its own namespace
 def program(architecture: str, pid: int) -> bytes:
     """The filter for a process that sees itself as `pid`."""
     steps = [
@@ -124,6 +150,12 @@ def program(architecture: str, pid: int) -> bytes:
         answer(_EQUAL, option, _EPERM)
     steps.append(_step(_RETURN, _ALLOW))
     return b"".join(steps)
+
+
+def warm() -> None:
+    """Make the usual filter ahead of time."""
+    if kernel.ARCHITECTURE in _AUDIT_ARCHITECTURE:
+        program(kernel.ARCHITECTURE, 1)
 
 
 def install() -> None:

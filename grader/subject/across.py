@@ -1,0 +1,179 @@
+"""Functions that live on the other side of the gap, in the worker: callable, and differentiable.
+
+The judge lends a worker functions of its own (the attention that a leak finder is to try, the
+decoder that is to be driven) and stand-ins: where an exercise has lost points, what stands on it is
+graded once more on a sound one. No text of the reference crosses; its values and gradients do.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+Ask = Callable[[Any], Any]
+
+
+class _Across(torch.autograd.Function):
+    """A call of the other side, of first order."""
+
+    @staticmethod
+    def forward(ctx: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
+        ctx.ask, ctx.request = ask, request
+        ctx.save_for_backward(*tensors)
+        value = ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
+        parts = value if isinstance(value, tuple) else (value,)
+        flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
+        ctx.mark_non_differentiable(*flat)
+        return value
+
+    @staticmethod
+    @once_differentiable  # type: ignore[misc]
+    def backward(ctx: Any, *cotangent: Tensor) -> Any:
+        tensors = [tensor.detach() for tensor in ctx.saved_tensors]
+        gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
+        return None, None, *gradients
+
+
+def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+         state: Mapping[str, Tensor] | None = None) -> Any:  # fmt: skip
+    """Call a function of the other side; gradients flow back through the gap.
+
+    Args:
+        ask: puts a question to the other side.
+        what: names the function.
+        args: data and tensors.
+        kwargs: likewise.
+        state: a module's parameters and buffers, by name.
+    """
+    tensors: list[Tensor] = []
+
+    def take(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        if not any(value is known for known in tensors):
+            tensors.append(value)
+        place = next(i for i, known in enumerate(tensors) if known is value)
+        return {"place": place}
+
+    request = {
+        **what,
+        "args": [take(arg) for arg in args],
+        "kwargs": {name: take(arg) for name, arg in kwargs.items()},
+        "state": {name: take(value) for name, value in (state or {}).items()},
+    }
+    return _Across.apply(ask, request, *tensors)
+
+
+def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+    """The other end of `call`: the value, or the gradients if a cotangent came.
+
+    Args:
+        request: what `call` has sent.
+        function: is called as ``function(args, kwargs, state)``.
+    """
+    cotangent = request.get("cotangent")
+    tensors = [
+        tensor.detach().requires_grad_(cotangent is not None and tensor.is_floating_point())
+        for tensor in request["tensors"]
+    ]
+
+    def put(value: Any) -> Any:
+        return tensors[value["place"]] if isinstance(value, dict) and "place" in value else value
+
+    args = [put(arg) for arg in request["args"]]
+    kwargs = {name: put(arg) for name, arg in request["kwargs"].items()}
+    state = {name: put(value) for name, value in request["state"].items()}
+    with torch.set_grad_enabled(cotangent is not None):
+        value = function(args, kwargs, state)
+        if cotangent is None:
+            return value
+        parts = value if isinstance(value, tuple) else (value,)
+        total = torch.zeros(())
+        for part, weight in zip(parts, cotangent):
+            if isinstance(part, Tensor) and part.requires_grad and isinstance(weight, Tensor):
+                total = total + (part * weight).sum()
+        wanted = [tensor for tensor in tensors if tensor.requires_grad]
+        if not total.requires_grad or not wanted:
+            return [None] * len(tensors)
+        gradients = iter(torch.autograd.grad(total, wanted, allow_unused=True))
+        return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
+
+
+# Stand-ins. `init` is what an instance was made with: its positional and its named arguments.
+
+
+def function(ask: Ask, exercise: str) -> Callable[..., Any]:
+    """A function that stands in for a student's: the judge's own answers."""
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        return call(ask, {"stand_in": exercise, "init": None}, args, kwargs)
+
+    return stand_in
+
+
+def method(ask: Ask, exercise: str, cls: type) -> Callable[..., Any]:
+    """A method that stands in for one of a student's class, whose instances from now on remember
+    what they were made with."""
+    original = cls.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        object.__setattr__(self, "_made_with", [args, kwargs])
+        original(self, *args, **kwargs)
+
+    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(ask, {"stand_in": exercise, "init": self._made_with}, args, kwargs)
+
+    cls.__init__ = __init__  # type: ignore[misc]
+    return stand_in
+
+
+def module(ask: Ask, exercise: str) -> type[nn.Module]:
+    """A class that stands in for a student's: parameters here, by their declared names, and the
+    judge's own forward."""
+
+    class StandIn(nn.Module):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__()
+            self._made_with = [args, kwargs]
+            made = ask({"make": exercise, "init": self._made_with})
+            shells: dict[str, nn.Module] = {"": self}
+            for name, kind in made["modules"].items():
+                owner, _, leaf = name.rpartition(".")
+                shells[name] = _shell(kind)
+                shells[owner].add_module(leaf, shells[name])
+            for name, tensor in made["parameters"].items():
+                owner, _, leaf = name.rpartition(".")
+                shells[owner].register_parameter(leaf, nn.Parameter(tensor))
+            for name, tensor in made["buffers"].items():
+                owner, _, leaf = name.rpartition(".")
+                shells[owner].register_buffer(leaf, tensor)
+            self._plain = list(made["plain"])
+            for name, value in made["plain"].items():
+                owner, _, leaf = name.rpartition(".")
+                setattr(shells[owner], leaf, value)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            what = {
+                "stand_in": exercise,
+                "init": self._made_with,
+                "plain": {name: operator.attrgetter(name)(self) for name in self._plain},
+                "training": self.training,
+            }
+            state = dict(self.named_parameters()) | dict(self.named_buffers())
+            return call(ask, what, args, kwargs, state)
+
+    StandIn.__name__ = StandIn.__qualname__ = exercise.rpartition(".")[2]
+    return StandIn
+
+
+def _shell(kind: str) -> nn.Module:
+    """A module of one of torch's classes, or of none, without what its constructor would make."""
+    cls = getattr(nn, kind, nn.Module)
+    shell: nn.Module = cls.__new__(cls)
+    nn.Module.__init__(shell)
+    return shell

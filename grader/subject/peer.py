@@ -1,0 +1,132 @@
+"""Either end of the gap: asks, answers, and answers while it waits for an answer.
+
+So calls nest. A check calls the student's function; that function may call one that the judge has
+lent it; and that one may call the student's code again.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from grader.subject import wire
+from grader.subject.faults import Fault
+from grader.subject.wire import WireError
+
+_NESTED_MOST = 32
+
+
+class Peer:
+    """One end of a socket.
+
+    Args:
+        end: a connected stream socket.
+        answer: answers the other side's questions; may raise `Fault`, which crosses.
+        borrow: makes something that can be called of the other side's lent callable, by number.
+    """
+
+    def __init__(
+        self,
+        end: socket.socket,
+        answer: Callable[[Any], Any],
+        borrow: Callable[[int], Any],
+    ):
+        self._end = end
+        self._answer = answer
+        self._borrow = borrow
+        self._lent: list[Callable[..., Any]] = []
+        self._asked = 0
+        self._depth = 0
+
+    def lend(self, function: Callable[..., Any]) -> int:
+        """Give a callable that stays here a number."""
+        if function not in self._lent:
+            self._lent.append(function)
+        return self._lent.index(function)
+
+    def lent(self, number: int) -> Callable[..., Any]:
+        """The callable of a number.
+
+        Raises:
+            WireError: nothing of that number was lent.
+        """
+        if not 0 <= number < len(self._lent):
+            raise WireError(f"nothing was lent under {number}")
+        return self._lent[number]
+
+    def ask(self, question: Any, deadline: float = math.inf) -> Any:
+        """Ask, and answer what is asked meanwhile, until the answer is there.
+
+        Args:
+            question: what the other side's ``answer`` understands.
+            deadline: of `time.monotonic`.
+
+        Raises:
+            Fault: the other side's.
+            TimeoutError, WireError: there will be no answer.
+        """
+        self._asked += 1
+        number = self._asked
+        self._send("ask", number, question)
+        while True:
+            kind, about, value = wire.receive(self._end, deadline, self._borrow)
+            if kind == "ask":
+                self._reply(about, value)
+            elif about != number:
+                raise WireError(f"it answers question {about}; {number} was asked")
+            elif kind == "answer":
+                return value
+            elif kind == "fault":
+                raise fault(value)
+            else:
+                raise WireError(f"an unknown kind {kind!r:.20}")
+
+    def serve(self) -> None:
+        """Answer until the other end is closed."""
+        while True:
+            try:
+                kind, about, value = wire.receive(self._end, math.inf, self._borrow)
+            except wire.WireClosed:
+                return
+            if kind != "ask":
+                raise WireError("nothing was asked, and an answer came")
+            self._reply(about, value)
+
+    def _reply(self, number: int, question: Any) -> None:
+        if self._depth >= _NESTED_MOST:
+            raise WireError("the two sides call each other without end")
+        self._depth += 1
+        try:
+            kind, value = "answer", self._answer(question)
+        except Fault as error:
+            kind, value = "fault", [error.kind, dict(error.detail), list(error.frames)]
+        finally:
+            self._depth -= 1
+        self._send(kind, number, value)
+
+    def _send(self, kind: str, number: int, value: Any) -> None:
+        wire.send(self._end, wire.Message(kind, number, value), self.lend)
+
+
+def fault(value: Any) -> Fault:
+    """A fault that came through a wire, if it is one.
+
+    Raises:
+        WireError: it is not.
+    """
+    try:
+        kind, detail, frames = value
+        found = Fault(str(kind), dict(detail), [str(frame)[:300] for frame in frames[:20]])
+    except (ValueError, TypeError) as error:
+        raise WireError(f"it is no fault: {error}") from None
+    if not found.is_plausible():
+        raise WireError(f"a fault {kind!r:.20} with a detail that is not its own")
+    return found
+
+
+def seconds_from_now(seconds: float) -> float:
+    """A deadline."""
+    return time.monotonic() + seconds

@@ -1,0 +1,193 @@
+"""The judge's end of a worker: does the operations of a host that lives behind walls.
+
+A check that takes its worker down (a hang, a crash, nonsense on the wire) costs that check alone:
+the next one begins in a fresh fork.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from grader.model import Outcome, Submission, say
+from grader.subject import across
+from grader.subject.faults import Failure, Ref
+from grader.subject.peer import Peer
+from grader.subject.sandbox import Fork, Sandbox
+from grader.subject.wire import WireClosed, WireError
+
+StandIn = dict[str, str]  # {"exercise": id, "kind": "function" | "module" | "method"}
+
+
+class RemoteHost:
+    """A host behind walls; `perform` is that of `Host`.
+
+    Args:
+        sandbox: where forks come from.
+        submission: what they serve.
+        units: the names of the course's units.
+        stand_ins: which exercises the judge stands in for.
+        stand_in: answers a stand-in's calls.
+        limit_s: seconds that one check may take.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        submission: Submission,
+        units: Iterable[str],
+        stand_ins: Sequence[StandIn] = (),
+        stand_in: Callable[[Mapping[str, Any]], Any] | None = None,
+        limit_s: float = 10.0,
+    ):
+        self._sandbox = sandbox
+        self._submission = submission
+        self._units = list(units)
+        self._stand_ins = list(stand_ins)
+        self._stand_in = stand_in
+        self._limit_s = limit_s
+        self._fork: Fork | None = None
+        self._peer: Peer
+        self._deadline = 0.0
+        self._importing = ""
+        self._hung: set[str] = set()
+
+    def perform(self, operation: str, **arguments: Any) -> Any:
+        """Do one operation.
+
+        Raises:
+            Fault: the student's code is at fault.
+            Failure: the worker is gone, or was ended.
+        """
+        if operation == "begin":
+            self._deadline = time.monotonic() + self._limit_s
+            if self._fork is None:
+                self._open()
+        elif self._fork is None:  # the check goes on after its worker has gone
+            raise Failure(Outcome.CRASHED, say("Its process had ended before."))
+        answer = self._ask({"do": operation, "arguments": arguments})
+        if not _FITS.get(operation, _anything)(answer, arguments):
+            self._crashed(WireError("an answer of the wrong form"))
+        return answer
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._fork is not None:
+            self._fork.kill()
+            self._fork.socket.close()
+            self._fork = None
+
+    def _open(self) -> None:
+        self._fork = self._sandbox.fork()
+        self._peer = Peer(self._fork.socket, self._answer, self._borrow)
+        modules = self._submission.modules.items()
+        self._ask(
+            {
+                "open": {name: (module.text, module.path) for name, module in modules},
+                "strays": list(self._submission.strays),
+                "units": self._units,
+                "hung": sorted(self._hung),
+                "stand_ins": self._stand_ins,
+            }
+        )
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        try:
+            answer = self._peer.ask(question, self._deadline)
+            self._importing = ""
+            return answer
+        except TimeoutError:
+            unit, self._importing = self._importing, ""
+            self.close()
+            if unit:
+                self._hung.add(unit)
+                text = say(
+                    "Importing {unit}.py did not come to an end: a loop outside any function?",
+                    unit=unit,
+                )
+            else:
+                text = say(
+                    "It was still running after {seconds} seconds: a loop that never ends?",
+                    seconds=f"{self._limit_s:g}",
+                )
+            raise Failure(Outcome.TIMEOUT, text) from None
+        except WireError as error:
+            self._crashed(error)
+
+    def _crashed(self, error: WireError) -> None:
+        fork = self._fork
+        status = fork.exit_status(1.0) if fork and isinstance(error, WireClosed) else None
+        self.close()
+        if not isinstance(error, WireClosed):
+            text = say("Its process sent something that is no answer.")
+        elif status is not None and status < 0:
+            text = say("Its process was ended by signal {signal}: a crash.", signal=-status)
+        else:
+            text = say("The process ended in the middle of this check: a crash, or `os._exit()`.")
+        raise Failure(Outcome.CRASHED, text) from None
+
+    def _answer(self, question: Any) -> Any:
+        """What the worker asks meanwhile; hostile, like all that it says."""
+        if not isinstance(question, dict):
+            raise WireError("no question")
+        if "importing" in question:
+            self._importing = str(question["importing"])[:50]
+            return None
+        try:
+            if "lent" in question:
+                lent = self._peer.lent(int(question["lent"]))
+                return across.answer(question, lambda args, kwargs, state: lent(*args, **kwargs))
+            if self._stand_in is not None and self._stand_ins:
+                return self._stand_in(question)
+        except WireError:
+            raise
+        except Exception as error:  # called with what it cannot take: the student's doing
+            raise WireError(f"a question that has no answer: {error}") from None
+        raise WireError("an unknown question")
+
+    def _borrow(self, number: int) -> Any:
+        raise WireError("a worker lends nothing")
+
+
+def _anything(answer: Any, arguments: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _is_call(answer: Any, arguments: Mapping[str, Any]) -> bool:
+    if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list):
+        return False
+    count = len(arguments["args"])
+    return all(type(place) is int and 0 <= place < count for place in answer[1])
+
+
+def _is_vjp(answer: Any, arguments: Mapping[str, Any]) -> bool:
+    wanted = len(arguments["inputs"]) + len(arguments["parameters"])
+    if not isinstance(answer, list) or len(answer) != wanted:
+        return False
+    given = [arguments["args"][place].shape for place in arguments["inputs"]]
+    shapes = given + [None] * len(arguments["parameters"])
+    return all(
+        gradient is None
+        or (isinstance(gradient, Tensor) and (shape is None or gradient.shape == shape))
+        for gradient, shape in zip(answer, shapes)
+    )
+
+
+def _is_description(answer: Any, arguments: Mapping[str, Any]) -> bool:
+    kinds = {"parameters": dict, "trained": list, "buffers": dict, "modules": dict}
+    return isinstance(answer, dict) and all(
+        isinstance(answer.get(name), kind) for name, kind in kinds.items()
+    )
+
+
+_FITS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
+    "call": _is_call,
+    "vjp": _is_vjp,
+    "describe": _is_description,
+    "accelerator": lambda answer, arguments: isinstance(answer, bool),
+}
+
+__all__ = ["RemoteHost", "Ref", "StandIn"]

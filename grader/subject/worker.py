@@ -1,0 +1,128 @@
+"""What a locked fork does: takes one submission and answers the judge's questions about it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from grader.model import Module, Submission
+from grader.subject import across, devices
+from grader.subject.faults import Fault
+from grader.subject.host import Host
+from grader.subject.modules import Finish
+from grader.subject.peer import Peer
+
+_PRINTED_MOST = 8 << 10  # characters that are kept of what one check prints
+
+
+def serve(end: socket.socket) -> None:
+    """Serve one submission until the judge hangs up."""
+    Worker(end).peer.serve()
+
+
+def warm() -> None:
+    """In the warm parent: pay for first uses."""
+    getattr(devices, "warm", lambda: None)()
+
+
+class Worker:
+    """The answers to the judge's questions.
+
+    Args:
+        end: the socket to the judge.
+    """
+
+    def __init__(self, end: socket.socket):
+        self.peer = Peer(end, self.answer, self._borrow)
+        self._host: Host | None = None
+        self._printed = Printed()
+        sys.stdout = sys.stderr = self._printed
+        sys.stdin = io.StringIO()
+
+    def answer(self, question: dict[str, Any]) -> Any:
+        """Open a submission, do an operation of its host, or call what it has lent."""
+        if "open" in question:
+            self._open(question)
+            return None
+        assert self._host is not None
+        if question["do"] == "begin":
+            self._printed.clear()
+        return self._host.perform(question["do"], **question["arguments"])
+
+    def _open(self, question: dict[str, Any]) -> None:
+        modules = {name: Module(name, *fields) for name, fields in question["open"].items()}
+        submission = Submission("", modules, tuple(question["strays"]))
+        hung = set(question["hung"])
+
+        def importing(unit: str) -> None:
+            if unit in hung:
+                raise Fault("hung", {"unit": unit})
+            self.peer.ask({"importing": unit})
+
+        finish = _finish(self.peer.ask, question["stand_ins"])
+        self._host = Host(submission, question["units"], importing, finish)
+
+    def _borrow(self, number: int) -> Callable[..., Any]:
+        def lent(*args: Any, **kwargs: Any) -> Any:
+            return across.call(self.peer.ask, {"lent": number}, args, kwargs)
+
+        return lent
+
+
+class Printed(io.TextIOBase):
+    """Keeps the beginning of what is printed; the descriptors lead nowhere."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def write(self, text: str) -> int:
+        self._kept += text[: max(0, _PRINTED_MOST - len(self._kept))]
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def clear(self) -> None:
+        self._kept = ""
+
+
+def _finish(ask: across.Ask, stand_ins: list[dict[str, str]]) -> dict[str, Finish]:
+    """What is done to each unit's module: stand-ins take the places of the exercises named."""
+    by_unit: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for entry in stand_ins:
+        by_unit[entry["exercise"].partition(".")[0]].append(entry)
+
+    def finish(module: types.ModuleType, entries: list[dict[str, str]]) -> None:
+        for entry in entries:
+            exercise = entry["exercise"]
+            _, name, *rest = exercise.split(".")
+            if entry["kind"] == "function":
+                setattr(module, name, across.function(ask, exercise))
+            elif entry["kind"] == "module":
+                setattr(module, name, across.module(ask, f"{module_unit(exercise)}.{name}"))
+            else:
+                with contextlib.suppress(AttributeError):  # no such class: nothing to follow
+                    cls = getattr(module, name)
+                    setattr(cls, rest[0], across.method(ask, exercise, cls))
+
+    return {
+        unit: (lambda module, entries=entries: finish(module, entries))  # type: ignore[misc]
+        for unit, entries in by_unit.items()
+    }
+
+
+def module_unit(exercise: str) -> str:
+    """The unit of an exercise's id."""
+    return exercise.partition(".")[0]
+
+
+def end_now() -> None:
+    """Leave without running what student code may have left to run."""
+    os._exit(0)

@@ -1,0 +1,1 @@
+"""What maintainers run, and what sets up a machine."""
