@@ -13,7 +13,8 @@ MAKEFLAGS += --no-builtin-rules
 
 # ---- what people may set: make check ONLY=attention --------------------------------------------
 
-# check: the unit or exercise to look at (several: ONLY="masks attention"), and the folder it is in
+# check, validate: the unit or exercise to look at (several: ONLY="masks attention")
+# check: the folder with the exercises, if it isn't exercises/
 ONLY =
 EXERCISES =
 
@@ -65,6 +66,7 @@ endif
 
 # 'a b' -> 'a b' as one word for sh, whatever is in it
 quote = '$(subst ','\'',$(1))'
+ONLY_THESE = $(foreach target,$(ONLY),$(call quote,$(target)))
 
 define set-up
 @$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
@@ -87,7 +89,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check grade validate test test-slow test-all bench lint format clean
+.PHONY: help check grade validate stubs answers test test-slow test-all bench lint format clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -98,13 +100,19 @@ help: ## list what make can do
 	@echo "Each installs what it needs into .venv, once. The Makefile's head tells what else can be set."
 
 check: $(CORE) ## check your exercises
-	@$(RUN) -m grader check $(foreach target,$(ONLY),$(call quote,$(target))) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 
 grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
 	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
 
 validate: $(GRADING) ## prove the course: reference, stubs, known mistakes
-	@$(RUN) -m grader validate
+	@$(RUN) -m grader validate $(ONLY_THESE)
+
+stubs: $(CORE) ## write exercises/ again from solutions/
+	@$(RUN) -m grader stubs
+
+answers: $(CORE) ## record again what the public suite compares with
+	@$(RUN) -m grader answers
 
 test: $(WORKING) ## test the project itself, in minutes
 	@$(RUN) -m pytest -m "not slow"

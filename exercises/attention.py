@@ -36,8 +36,10 @@ def stable_softmax(scores: Tensor, dim: int = -1) -> Tensor:
         2. ``dim`` may be any axis, counted from either end; left out, it is the last.
         3. Scores up to 1e4 in size, of either sign, still give the right and finite weights, even
            where one row lies far above another.
-        4. float16 scores give finite float16 weights.
+        4. float16 scores give finite float16 weights, right up to float16's rounding.
         5. No ready-made softmax, log_softmax or attention is called.
+        6. The gradient of this formula reaches the scores.
+        7. The scores are left as they were.
 
     Source: Goodfellow, Bengio and Courville 2016, "Deep Learning", section 4.1.
     """
@@ -65,14 +67,15 @@ def scaled_dot_product_attention(
         of the query.
 
     Contract:
-        1. The weights are softmax(query · key / sqrt(d_k)), taken over the keys; without a mask,
-           this holds for float16 too.
+        1. The weights are softmax(query · key / sqrt(d_k)), taken over the keys, however large the
+           scores; without a mask, this holds for float16 too.
         2. The output has one row per query: the sum of the values, each times its weight.
         3. Where a query sees at least one key, its hidden keys get weight 0 and the others share
            out 1 as if the hidden ones were not there.
         4. A query that sees no key leaves outputs, weights and gradients finite.
         5. 3-D and 4-D inputs both work, with any mask that broadcasts to the weights.
-        6. The gradients of these formulas reach query, key and value.
+        6. The gradients of these formulas, through the output and through the weights, reach query,
+           key and value.
         7. Query, key, value and mask are left as they were.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.

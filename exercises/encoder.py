@@ -25,7 +25,7 @@ class TransformerEncoderLayerSimple(nn.Module):
         d_model: width of a token vector.
         num_heads: number of attention heads; it divides ``d_model``.
         d_ff: inner width of the feed-forward network.
-        dropout: probability with which a number is zeroed in training.
+        dropout: probability with which a number is zeroed in training, from 0 to 1.
 
     Contract:
         1. First x = norm1(x + dropout(a)), where a is the output of ``self_attn`` from x to itself.
@@ -34,9 +34,10 @@ class TransformerEncoderLayerSimple(nn.Module):
            Linear.
         4. ``norm1`` and ``norm2`` are two separate nn.LayerNorm(d_model), of any usual eps: each
            token is normalised by itself.
-        5. In training, ``dropout`` acts on a and on f alone, before they are added; in evaluation,
-           nothing is random.
+        5. In training, dropout acts on a and on f alone, number by number, before they are added;
+           in evaluation, nothing is dropped.
         6. The mask reaches ``self_attn``, and hides keys as it does there.
+        7. The gradient of these formulas reaches x, and the caller's x is left as it was.
 
     Source: Vaswani et al. 2017, sections 3.1, 3.3 and 5.4 (norm after the addition: "post-norm").
     """
@@ -79,12 +80,13 @@ class TransformerEncoder(nn.Module):
            ``positional`` (PositionalEncoding) for its place, added once.
         2. ``layers`` (nn.ModuleList) holds num_layers TransformerEncoderLayerSimple, each with
            weights of its own, and they are applied in order.
-        3. Padding is hidden as a key from every query, in every layer: more of it at a sentence's
-           end changes no other position.
+        3. Padding is hidden as a key from every query, in every layer, and real tokens are not:
+           more padding at a sentence's end changes no real token's vector.
         4. ``pad_id`` alone says what is padding; where it is not 0, token 0 is a real one.
-        5. ``dropout`` acts inside the layers and nowhere else.
+        5. Dropout acts inside the layers, with the probability ``dropout``, and nowhere else.
         6. Wherever the module and the token ids live, forward works there: no mask and no table is
            left on the CPU.
+        7. Every parameter is trained: the gradients reach ``embedding`` and all layers.
 
     Source: Vaswani et al. 2017, section 3.1 and figure 1, left half.
     """
@@ -112,7 +114,7 @@ class TransformerEncoder(nn.Module):
                 ``max_len``, and every sentence has a real token.
 
         Returns:
-            One vector per token, ``[batch, seq, d_model]``.
+            One vector per token, ``[batch, seq, d_model]``; those of padding mean nothing.
         """
         # Your code here.
         raise NotImplementedError("encoder.TransformerEncoder")

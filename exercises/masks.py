@@ -48,6 +48,7 @@ def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
         1. In each sentence, real tokens are True and padding is False.
         2. Padding is found wherever it stands: at the end, at the front or between real tokens.
         3. ``pad_id`` may be any number; where it is not 0, token 0 is a real one.
+        4. The token ids are left as they were.
 
     Source: "Attention Is All You Need" leaves it unsaid; see ``key_padding_mask`` of
     torch.nn.MultiheadAttention, which means the opposite by True.
@@ -74,6 +75,7 @@ def combine_masks(padding_mask: Tensor, look_ahead_mask: Tensor) -> Tensor:
         2. Padding is hidden as a key only: as a query, a padding position sees what a real token in
            its place would see.
         3. The mask is bool, one [seq, seq] for each sentence after that sentence's own padding.
+        4. Both masks are left as they were.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """

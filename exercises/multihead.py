@@ -30,8 +30,8 @@ class MultiHeadAttention(nn.Module):
 
     Contract:
         1. ``w_q``, ``w_k``, ``w_v`` and ``w_o`` are nn.Linear(d_model, d_model), each with a weight
-           and a bias of its own.
-        2. ``num_heads`` keeps the number of heads, and ``d_k`` is d_model / num_heads.
+           and a bias of its own, and nothing else is trained.
+        2. ``num_heads`` keeps the number of heads, and the int ``d_k`` is d_model / num_heads.
         3. A ``d_model`` that ``num_heads`` does not divide raises ValueError or AssertionError.
 
     Source: Vaswani et al. 2017, section 3.2.2.
@@ -90,6 +90,7 @@ class MultiHeadAttention(nn.Module):
             4. The output has one row per query, also where there are more or fewer keys.
             5. A mask hides keys where it is False, in the sentence, head and query that it names: a
                hidden key gets weight 0, and the visible ones share out 1.
+            6. The gradients of these formulas reach the three inputs and every parameter.
 
         Source: Vaswani et al. 2017, section 3.2.2.
         """

@@ -33,7 +33,7 @@ class PositionalEncoding(nn.Module):
            at least as exact as in float32 arithmetic.
         2. Column 2i + 1 is the cosine of the same angle.
         3. forward adds the first seq rows to each sentence and does nothing else: no scaling, and
-           no dropout, in training or out of it.
+           no dropout, in training or out of it; the gradient reaches x as it is.
         4. What forward adds is the buffer ``pe``, which follows the module in ``.to(...)``.
         5. Nothing here is trained: the module has no parameters.
         6. A sentence longer than ``max_len`` raises an exception, where ``max_len`` is 2 or more.
@@ -70,9 +70,11 @@ class LearnedPositionalEmbedding(nn.Module):
         d_model: width of a token vector.
 
     Contract:
-        1. ``embedding`` is an nn.Embedding(max_len, d_model), with one trainable row per position.
-        2. forward adds the first seq rows to every sentence: row t to the token at position t.
-        3. The gradient of the output reaches the first seq rows, and none of the others.
+        1. ``embedding`` is an nn.Embedding(max_len, d_model): one trainable row per position, and
+           nothing else is trained.
+        2. forward adds the first seq rows to every sentence, row t to the token at position t, and
+           leaves the caller's tensor as it was.
+        3. The gradient of the output reaches x and the first seq rows, and none of the others.
         4. Wherever the module and x live, forward works there: no index is left on the CPU.
 
     Source: Devlin et al. 2019, "BERT", section 3; Gehring et al. 2017, section 3.1.

@@ -81,8 +81,6 @@ class Check:
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "PYTHONIOENCODING": "utf-8",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
         }
         child = subprocess.Popen(
             [sys.executable, "-m", "grader.judge.session"],

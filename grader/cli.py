@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a Windows console may be set to less than UTF-8
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    # Read when torch is imported: small tensors gain nothing from threads that wait for each other.
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
@@ -53,6 +56,25 @@ def _parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
     validate.add_argument("targets", nargs="*", metavar="TARGET")
     validate.set_defaults(run=_validate)
+    grade = commands.add_parser("grade", help="a class, graded behind walls (Linux)")
+    grade.add_argument(
+        "submissions", nargs="?", type=Path, help="a folder with a folder or a zip for each student;"
+        " without it, the bundled sample class"
+    )  # fmt: skip
+    grade.add_argument("--out", type=Path, default=Path("grades"), help="where results go")
+    grade.add_argument("--only", action="append", default=[], metavar="TARGET")
+    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    grade.add_argument(
+        "--limit", type=float, default=LIMIT_S, help="seconds that one check may take"
+    )
+    grade.add_argument("--device", default="cpu", help="cpu or cuda")
+    grade.add_argument(
+        "--unsafe", action="store_true", help="grade although protections are absent"
+    )
+    grade.add_argument("--lang", help="en or zh")
+    grade.set_defaults(run=_grade)
+    doctor = commands.add_parser("doctor", help="try the protections on this machine")
+    doctor.set_defaults(run=_doctor)
     answers = commands.add_parser("answers", help="record the public suite's answers again")
     answers.set_defaults(run=_answers)
     stubs = commands.add_parser("stubs", help="write exercises/ again from solutions/")
@@ -92,6 +114,27 @@ def _validate(arguments: argparse.Namespace) -> int:
     from grader import validate
 
     return validate.run(arguments.targets)
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from grader import classroom
+
+    return classroom.run(
+        arguments.submissions,
+        arguments.out,
+        arguments.only,
+        arguments.jobs,
+        arguments.limit,
+        arguments.device,
+        arguments.unsafe,
+        Language(arguments.lang),
+    )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from grader import classroom
+
+    return classroom.doctor()
 
 
 def _answers(arguments: argparse.Namespace) -> int:

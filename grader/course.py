@@ -7,8 +7,8 @@ import difflib
 import functools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Course:
+    """The whole table."""
+
     title: str
     units: tuple[Unit, ...]
 
@@ -142,10 +144,16 @@ def load(path: Path = ROOT / "course.toml") -> Course:
     Raises:
         CourseError: an entry is unknown, missing or refers to nothing; the text names it.
     """
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CourseError(f"{path.name} cannot be read: {error}") from None
+    _hold(path, "the course", data, ("title", "unit"), ("schema",))
     course = Course(data["title"], tuple(_unit(path, unit) for unit in data["unit"]))
     seen: set[str] = set()
-    for exercise in course.exercises.values():
+    for exercise in (exercise for unit in course.units for exercise in unit.exercises):
+        if exercise.id in seen:
+            raise CourseError(f"{path.name}: {exercise.id} stands there twice")
         for need in exercise.needs:
             if need not in seen:
                 raise CourseError(
@@ -156,21 +164,41 @@ def load(path: Path = ROOT / "course.toml") -> Course:
 
 
 def _unit(path: Path, data: dict[str, Any]) -> Unit:
+    where = f"the unit {data.get('name', '')}".rstrip()
+    _hold(path, where, data, ("name", "title", "why", "exercise"))
     exercises = tuple(_exercise(path, data["name"], entry) for entry in data["exercise"])
     return Unit(data["name"], data["title"], data["why"], exercises)
 
 
 def _exercise(path: Path, unit: str, data: dict[str, Any]) -> Exercise:
-    fields = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
-    try:
-        return Exercise(unit=unit, **fields)
-    except TypeError as error:
-        raise CourseError(f"{path.name}: in {unit}.{data.get('name')}: {error}") from None
+    known = [f.name for f in fields(Exercise) if f.name != "unit"]
+    name = data.get("name")
+    where = f"{unit}.{name}" if name else f"an exercise of the unit {unit}"
+    _hold(path, where, data, ("name", "points"), known)
+    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Exercise(unit=unit, **given)
+
+
+def _hold(
+    path: Path,
+    where: str,
+    data: Mapping[str, Any],
+    required: Sequence[str],
+    known: Sequence[str] = (),
+) -> None:
+    """Hold an entry against the keys that it must have and those that it may have."""
+    for key in required:
+        if key not in data:
+            raise CourseError(f"{path.name}: {where} has no {key!r}")
+    for key in data:
+        if key not in (*required, *known):
+            allowed = ", ".join(dict.fromkeys((*required, *known)))
+            raise CourseError(f"{path.name}: {where} has {key!r}, which is none of: {allowed}")
 
 
 @functools.cache
 def clauses(path: Path) -> dict[str, list[str]]:
-    """The numbered clauses of every contract in a module, by exercise id, read off its docstrings."""
+    """The numbered clauses of every contract in a module, by exercise id, off its docstrings."""
     unit = path.stem
     found: dict[str, list[str]] = {}
 

@@ -64,8 +64,8 @@ _CHECKED += "    return 'it was allowed'\n"
 
 _ATTACKS = [
     _Attack("read a file outside", "result = open(target['secret']).read()"),
-    _Attack("read the checkout", "import os; result = os.listdir(target['checkout'])"),
-    _Attack("read the home folder", "import os; result = os.listdir(target['home'])"),
+    _Attack("read the checkout", "import os; result = os.listdir(target['checkout']) or None"),
+    _Attack("read the home folder", "import os; result = os.listdir(target['home']) or None"),
     _Attack(
         "read the judge's environment",
         """
@@ -187,7 +187,8 @@ def examine(*, unsafe: bool = False) -> list[Finding]:
                 attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
                 return [*attacks, _ending(sandbox), *layers]
         except JailError as problem:
-            return [Finding("walls", True, ABSENT, str(problem), _LAYER_ADVICE["walls"])]
+            advice = "Do what this says, or use the container recipe in docs/."
+            return [Finding("walls", True, ABSENT, str(problem), advice)]
 
 
 @contextlib.contextmanager

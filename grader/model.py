@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,8 @@ class CheckResult:
     frames: tuple[str, ...] = ()
     mistake: str | None = None
     suspects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # id -> title, hint
+    # Where there are several suspects: in which checks each of these is known to be found.
+    found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
     printed: str = ""
 
     def to_json(self) -> dict[str, Any]:

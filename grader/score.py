@@ -15,6 +15,8 @@ class ExerciseScore:
 
     exercise: Exercise
     checks: tuple[CheckResult, ...]
+    followed_through: bool = False  # judged on a sound version of what it stands on
+    override: float | None = None  # points set by hand
 
     @property
     def clauses(self) -> list[float]:
@@ -28,7 +30,7 @@ class ExerciseScore:
 
     @property
     def score(self) -> float:
-        return float(sum(self.clauses))
+        return float(sum(self.clauses)) if self.override is None else self.override
 
     @property
     def max_score(self) -> float:
@@ -52,10 +54,12 @@ class Score:
     """What a submission earned."""
 
     exercises: tuple[ExerciseScore, ...]
+    total: float | None = None  # points of the whole, where an adjustment has set them
 
     @property
     def score(self) -> float:
-        return float(sum(exercise.score for exercise in self.exercises))
+        points = sum(exercise.score for exercise in self.exercises)
+        return float(points) if self.total is None else self.total
 
     @property
     def max_score(self) -> float:
@@ -75,13 +79,19 @@ class Score:
         return self.graded and all(exercise.passed for exercise in self.exercises)
 
 
-def score(course: Course, ids: Iterable[str], results: Iterable[CheckResult]) -> Score:
+def score(
+    course: Course,
+    ids: Iterable[str],
+    results: Iterable[CheckResult],
+    followed: Sequence[str] = (),
+) -> Score:
     """Points for these exercises.
 
     Args:
         course: the table.
         ids: the exercises that were asked for.
         results: of those and of what they stand on.
+        followed: the exercises whose results are those on sound versions of what they stand on.
     """
     by_exercise: dict[str, list[CheckResult]] = {id: [] for id in course.exercises}
     for result in results:
@@ -92,7 +102,10 @@ def score(course: Course, ids: Iterable[str], results: Iterable[CheckResult]) ->
         open_needs = [
             need for need in exercise.needs if scores[need].checks and not scores[need].passed
         ]
-        scores[id] = ExerciseScore(exercise, tuple(_blocked(check, open_needs) for check in checks))
+        through = id in followed
+        if not through:
+            checks = [_blocked(check, open_needs) for check in checks]
+        scores[id] = ExerciseScore(exercise, tuple(checks), through)
     return Score(tuple(scores[id] for id in ids))
 
 
@@ -108,12 +121,20 @@ def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
 
 
 def _named(checks: Sequence[CheckResult]) -> list[CheckResult]:
-    """Name the mistake where the failed checks of an exercise leave just one suspect."""
-    suspected = [set(check.suspects) for check in checks if check.suspects]
+    """Name the mistake where the checks of an exercise leave just one suspect.
+
+    All that failed point to it, and none that passed is known to find it.
+    """
+    passed = {check.id for check in checks if check.outcome is Outcome.PASSED}
+
+    def possible(check: CheckResult) -> set[str]:
+        return {id for id in check.suspects if passed.isdisjoint(check.found_in.get(id, ()))}
+
+    suspected = [possible(check) for check in checks if check.suspects]
     common = set.intersection(*suspected) if suspected else set()
 
     def name(check: CheckResult) -> CheckResult:
-        left = set(check.suspects) & common or set(check.suspects)
+        left = possible(check) & common or possible(check)
         if len(left) != 1:
             return check
         (mistake,) = left

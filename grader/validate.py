@@ -14,6 +14,7 @@ from grader import course as courses
 from grader.course import ROOT, Course, Unit
 from grader.judge import bank, diagnose
 from grader.judge.bank import Mistake
+from grader.judge.diagnose import Signature
 from grader.judge.prove import Attempt, Bench, record, rubbish
 from grader.judge.suite import Suite, with_suite
 from grader.model import Outcome
@@ -113,7 +114,7 @@ class Validation:
                     f" {mistake.exercise}; it breaks {where or 'none'}"
                 )
             rivals = [m for m in mistakes if m.exercise == mistake.exercise]
-            named += _named(failed, {m.id: tried[m.id] for m in rivals}) == mistake.id
+            named += _named(tried[mistake.id], {m.id: tried[m.id] for m in rivals}) == mistake.id
         return caught, named
 
     def _rubbish(self, exercise: str) -> int:
@@ -145,20 +146,22 @@ class Validation:
                 )
 
 
-def _named(failed: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
-    """What the report would call a submission that failed so; see `score`."""
+def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
+    """What the report would call a submission that fared so; see `score`."""
+    known: dict[str, list[tuple[str, Signature]]] = {}
+    for id, attempts in tried.items():
+        for attempt in attempts:
+            if attempt.signature and attempt.signature.tells:
+                known.setdefault(attempt.check.id, []).append((id, attempt.signature))
+    passed = [attempt.check.id for attempt in own if attempt.outcome is Outcome.PASSED]
+    cleared = {id for check in passed for id, _ in known.get(check, ())}
     common: set[str] | None = None
-    for attempt in failed:
+    for attempt in own:
         if attempt.signature is None:
             continue
-        known = [
-            (id, other.signature)
-            for id, attempts in tried.items()
-            for other in attempts
-            if other.check is attempt.check and other.signature and other.signature.tells
-        ]
-        names = set(diagnose.suspects(attempt.signature, known))
+        names = set(diagnose.suspects(attempt.signature, known.get(attempt.check.id, ())))
         if names:
+            names -= cleared if len(names) > 1 else set()
             common = names if common is None else common & names
     return common.pop() if common and len(common) == 1 else None
 
@@ -207,6 +210,7 @@ def run(targets: Sequence[str]) -> int:
 
 def write_answers() -> int:
     """Record the public suite's answers again."""
+    warnings.filterwarnings("ignore")
     course = courses.load()
 
     def body(suite: Suite) -> int:

@@ -15,6 +15,7 @@ from grader.course import ROOT, Course
 _BLOCK = re.compile(
     r"^(?P<indent>[ ]*)### BEGIN SOLUTION\n(?P<body>.*?)^[ ]*### END SOLUTION\n", re.M | re.S
 )
+_MARKER = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION", re.I)
 
 
 def stub(unit: str, text: str, course: Course) -> str:
@@ -26,7 +27,7 @@ def stub(unit: str, text: str, course: Course) -> str:
         course: says which definitions are exercises.
 
     Raises:
-        ValueError: a block stands outside of every exercise.
+        ValueError: a block stands outside of every exercise, or a marker has no partner.
     """
     spans = list(_spans(unit, ast.parse(text), course))
 
@@ -38,7 +39,23 @@ def stub(unit: str, text: str, course: Course) -> str:
         indent = block["indent"]
         return f'{indent}# Your code here.\n{indent}raise NotImplementedError("{inside[-1]}")\n'
 
+    _hold_markers(unit, text)
     return _BLOCK.sub(replacement, text)
+
+
+def _hold_markers(unit: str, text: str) -> None:
+    """A block that is not closed would hand out its solution, or swallow what comes after it."""
+    depth = 0
+    for marker in _MARKER.finditer(text):
+        line = text.count("\n", 0, marker.start()) + 1
+        depth += 1 if marker[1] == "BEGIN" else -1
+        if depth not in (0, 1) or text.split("\n")[line - 1].strip() != f"### {marker[1]} SOLUTION":
+            raise ValueError(
+                f"solutions/{unit}.py, line {line}: a block is what stands between"
+                " `### BEGIN SOLUTION` and `### END SOLUTION`, each alone on its line"
+            )
+    if depth:
+        raise ValueError(f"solutions/{unit}.py: the last block has no `### END SOLUTION`")
 
 
 def write(folder: Path, course: Course) -> list[Path]:

@@ -105,7 +105,7 @@ def make_venv(reason: str, torch: str) -> str | None:
             f"On Debian and Ubuntu: sudo apt install python{version}-venv. Then run this again."
         )
     if VENV.exists() and not RECORDS.exists():
-        return f"The folder .venv was not made by this, and {reason}. `make clean` removes it."
+        return f"The folder .venv is from elsewhere, and {reason}. `make clean` removes it."
     because = f" ({reason})" if reason else ""
     say(f"Setting up .venv with Python {version}{because}. Once; it takes a few minutes.")
     if torch == "default" and sys.platform == "linux":

@@ -1,7 +1,7 @@
 """The bank: known mistakes, as edits of the reference, and unusual but right implementations.
 
-A mistake is the smallest edit that makes it. An edit that no longer applies is an error, so the bank
-cannot rot.
+A mistake is the smallest edit that makes it. An edit that no longer applies is an error, so the
+bank cannot rot.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mist
     for unit in course.units:
         path = folder / f"{unit.name}.toml"
         if path.exists():
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            try:
+                data = tomllib.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise CourseError(f"{path.name} cannot be read: {error}") from None
             found += [_mistake(path, entry, course) for entry in data.get("mistake", ())]
     twice = {m.id for m in found if sum(other.id == m.id for other in found) > 1}
     if twice:
@@ -93,15 +96,18 @@ def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mist
 
 def _mistake(path: Path, entry: dict[str, object], course: Course) -> Mistake:
     data = dict(entry)
-    if "find" in data:
-        data["edits"] = [[data.pop("find"), data.pop("replace")]]
     try:
+        if "edits" not in data:
+            data["edits"] = [[data.pop("find"), data.pop("replace")]]
         data["edits"] = tuple((find, put) for find, put in data["edits"])  # type: ignore[attr-defined]
         mistake = Mistake(**data)  # type: ignore[arg-type]
-    except (KeyError, TypeError) as error:
-        raise CourseError(f"{path.name}: mistake {entry.get('id')!r}: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise CourseError(f"{path.name}: mistake {entry.get('id')!r}: {what}") from None
+    if not (mistake.title and mistake.hint):
+        raise CourseError(f"{path.name}: mistake {mistake.id!r} needs a title and a hint")
     exercise = course.exercises.get(mistake.exercise)
-    if exercise is None or not 1 <= mistake.clause <= len(exercise.points):
+    if exercise is None or mistake.clause not in range(1, len(exercise.points) + 1):
         raise CourseError(
             f"{path.name}: mistake {mistake.id!r} names {mistake.exercise} clause {mistake.clause},"
             " which course.toml does not have"

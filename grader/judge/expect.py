@@ -1,7 +1,7 @@
 """``expect(found).equals(expected)``: comparing in words that help.
 
-A bare ``assert`` in a check would fail on rubbish with an exception that looks like the grader's own
-fault, so checks compare through here alone.
+A bare ``assert`` in a check would fail on rubbish with an exception that looks like the grader's
+own fault, so checks compare through here alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,18 @@ from grader.model import Message, Outcome, say
 from grader.subject.faults import Failure
 from grader.subject.verdicts import describe, short
 
-# How many expectations the running check has made: with the check's id, the place of a failure.
-steps = 0
+_steps = 0
+
+
+def begin() -> None:
+    """A check begins."""
+    global _steps
+    _steps = 0
+
+
+def steps() -> int:
+    """How many expectations the running check has made: with its id, the place of a failure."""
+    return _steps
 
 
 def expect(found: Any, where: Tensor | None = None) -> Expectation:
@@ -28,8 +38,8 @@ def expect(found: Any, where: Tensor | None = None) -> Expectation:
         found: a tensor or plain data.
         where: bool, broadcastable to ``found``: judge these entries alone.
     """
-    global steps
-    steps += 1
+    global _steps
+    _steps += 1
     return Expectation(found, where)
 
 
@@ -43,8 +53,8 @@ class Expectation:
     def equals(self, expected: Any, within: float | None = None) -> None:
         """Be equal: tensors up to the dtype's budget (or ``within``), plain data exactly."""
         found = self._found
-        if not isinstance(found, Tensor):
-            if found != expected:
+        if not (isinstance(found, Tensor) and isinstance(expected, (Tensor, bool, int, float))):
+            if not _same_plain(found, expected):
                 self._fail(
                     say(
                         "expected {expected}; found {found}",
@@ -54,15 +64,8 @@ class Expectation:
                 )
             return
         target = torch.as_tensor(expected)
-        if isinstance(expected, Tensor) and found.shape != target.shape and self._where is None:
-            self._fail(
-                say(
-                    "expected shape {expected}; found {found}",
-                    expected=list(target.shape),
-                    found=list(found.shape),
-                ),
-                outcome=Outcome.WRONG_SHAPE,
-            )
+        if isinstance(expected, Tensor):
+            self._hold_shape(target.shape, exact=self._where is None)
         tolerance = budget(found.dtype) if within is None else within
         wrong = ~_close(found, target, tolerance) & self._considered(found)
         if wrong.any():
@@ -71,7 +74,8 @@ class Expectation:
     def differs_from(self, other: Tensor, least: float = 1e-6) -> None:
         """Differ somewhere, by ``least`` or more."""
         found = self._tensor()
-        gap = (found.double() - other.double()).abs() * self._considered(found)
+        self._hold_shape(other.shape)
+        gap = (_wide(found) - _wide(other)).abs() * self._considered(found)
         if not bool((gap > least).any()):
             self._fail(say("expected two different results; found the same one twice"))
 
@@ -85,14 +89,17 @@ class Expectation:
     def sums_to(self, total: float, dim: int = -1) -> None:
         """Sum to ``total`` along ``dim``."""
         found = self._tensor()
+        if not -found.ndim <= dim < found.ndim:
+            self._fail(say("expected a tensor; found {found}", found=describe(found)))
         sums = found.sum(dim)
-        where = torch.ones_like(sums, dtype=torch.bool) if self._where is None else self._where
+        where = self._considered(sums)
         wrong = ~_close(sums, torch.as_tensor(total), 10 * budget(found.dtype)) & where
         if wrong.any():
             index = explain.first(wrong)
             self._fail(
                 say(
-                    "expected the entries along dim {dim} to sum to {total}; those at {index} sum to {found}",
+                    "expected the entries along dim {dim} to sum to {total};"
+                    " those at {index} sum to {found}",
                     dim=dim,
                     total=total,
                     index=index,
@@ -116,7 +123,23 @@ class Expectation:
     def _considered(self, found: Tensor) -> Tensor:
         if self._where is None:
             return torch.ones_like(found, dtype=torch.bool)
+        self._hold_shape(self._where.shape, found, exact=False)
         return self._where.expand_as(found)
+
+    def _hold_shape(
+        self, expected: torch.Size, found: Tensor | None = None, exact: bool = True
+    ) -> None:
+        """Fail where what was found does not have this shape, or cannot be broadcast to."""
+        shape = (self._found if found is None else found).shape
+        if shape != expected and (exact or not _broadcasts(expected, shape)):
+            self._fail(
+                say(
+                    "expected shape {expected}; found {found}",
+                    expected=list(expected),
+                    found=list(shape),
+                ),
+                outcome=Outcome.WRONG_SHAPE,
+            )
 
     def _tensor(self) -> Tensor:
         if not isinstance(self._found, Tensor):
@@ -129,12 +152,29 @@ class Expectation:
 
 
 def describe_plain(value: Any) -> str:
-    """Plain data in full, if it is short."""
-    text = repr(value)
+    """Plain data in full, if it is short; a tensor by its shape."""
+    text = describe(value) if isinstance(value, Tensor) else repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _same_plain(found: Any, expected: Any) -> bool:
+    try:
+        return isinstance(found, Tensor) == isinstance(expected, Tensor) and bool(found == expected)
+    except (RuntimeError, TypeError, ValueError):  # tensors inside, which say neither yes nor no
+        return False
+
+
+def _broadcasts(shape: torch.Size, to: torch.Size) -> bool:
+    """Whether a tensor of the one shape can be expanded to the other."""
+    missing = len(to) - len(shape)
+    return missing >= 0 and all(a in (1, b) for a, b in zip(shape, to[missing:]))
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_complex() else tensor.double()
 
 
 def _close(found: Tensor, expected: Tensor, tolerance: float) -> Tensor:
     if found.dtype == torch.bool or not (found.is_floating_point() or tolerance):
         return found == expected
-    return torch.isclose(found.double(), expected.double(), rtol=tolerance, atol=tolerance)
+    return torch.isclose(_wide(found), _wide(expected), rtol=tolerance, atol=tolerance)

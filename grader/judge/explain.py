@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -91,9 +89,9 @@ def _pattern(found: Tensor, expected: Tensor, tolerance: float) -> Message | Non
             sign = "" if ratio > 1 else "1/"
             text += f" = {sign}sqrt({round(root)})"
         return say("Every entry is the expected one times {ratio}.", ratio=text)
-    if found.ndim >= 2 and found.shape[-1] == found.shape[-2]:
-        if torch.allclose(found.transpose(-1, -2), expected, rtol=tolerance, atol=tolerance):
-            return say("It is the expected matrix transposed.")
+    square = found.ndim >= 2 and found.shape[-1] == found.shape[-2]
+    if square and torch.allclose(found.mT, expected, rtol=tolerance, atol=tolerance):
+        return say("It is the expected matrix transposed.")
     same_entries = torch.allclose(
         found.flatten().sort().values,
         expected.flatten().sort().values,
@@ -112,7 +110,7 @@ def _ratio(found: Tensor, expected: Tensor, tolerance: float) -> float | None:
     if not scale:
         return None
     ratio = found.flatten()[largest].item() / scale
-    if abs(ratio) < 1e-6 or not math.isfinite(ratio):
+    if not 1e-6 <= abs(ratio) <= 1e6:
         return None
     fits = torch.allclose(found, expected * ratio, rtol=tolerance, atol=tolerance)
     return ratio if fits else None

@@ -84,8 +84,8 @@ def leaves_inputs_alone(subject: Subject, call: Call) -> None:
             Outcome.WRONG_VALUE,
             say(
                 "Your code changes its argument {names}, which the caller may still need."
-                " `x += y`, `x[...] = y` and methods that end in `_` write into x; `x + y` makes a new"
-                " tensor.",
+                " `x += y`, `x[...] = y` and methods whose name ends in `_` write into x;"
+                " `x + y` makes a new tensor.",
                 names=", ".join(f"`{name}`" for name in subject.changed),
             ),
         )

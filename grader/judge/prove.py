@@ -44,8 +44,7 @@ class Bench:
         self.suite = suite
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
-        self._host = Host(self.solution, self._units)
-        self.answers = Recorder(Live(self._host))
+        self.answers = Recorder(Live(Host(self.solution, self._units)))
 
     def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
         """The checks of these exercises; without ``hidden``, the public ones."""
@@ -57,7 +56,6 @@ class Bench:
         subject = Subject(self.course, Host(submission, self._units).perform)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
-            self._host.perform("begin", seed=0)  # the reference's twins have served
             yield Attempt(check, verdict(check, error)[0], signature, error)
 
     def mistaken(self, mistake: Mistake) -> Submission:
@@ -79,27 +77,25 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         bench.answers.kept.clear()
         failed = [a for a in bench.attempts(bench.solution, checks) if a.error is not None]
         assert not failed, f"the reference fails {failed[0].check.id}: {failed[0].error}"
-        answers = dict(bench.answers.kept)
-        signatures: dict[str, list[dict[str, Any]]] = {}
+        answers = {check: list(kept) for check, kept in bench.answers.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
-        for mistake in own:
-            tried = bench.attempts(
-                bench.mistaken(mistake), bench.checks([mistake.exercise], hidden=False)
-            )
-            for attempt in tried:
-                signature = attempt.signature
-                if signature is not None and signature.tells:
-                    signatures.setdefault(attempt.check.id, []).append(
-                        {
-                            "mistake": mistake.id,
-                            "step": signature.step,
-                            "outcome": signature.outcome,
-                            "found": signature.found,
-                        }
-                    )
+        found = signatures(bench, own, hidden=False)
         titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
-        recordings[unit.name] = Recording(answers, signatures, titles)
+        recordings[unit.name] = Recording(answers, found, titles)
     return recordings
+
+
+def signatures(
+    bench: Bench, mistakes: Iterable[Mistake], hidden: bool = True
+) -> dict[str, list[tuple[str, Signature]]]:
+    """Check -> what each of the mistakes gives there, where that tells something."""
+    found: dict[str, list[tuple[str, Signature]]] = {}
+    for mistake in mistakes:
+        checks = bench.checks([mistake.exercise], hidden)
+        for attempt in bench.attempts(bench.mistaken(mistake), checks):
+            if attempt.signature is not None and attempt.signature.tells:
+                found.setdefault(attempt.check.id, []).append((mistake.id, attempt.signature))
+    return found
 
 
 _RUBBISH = {

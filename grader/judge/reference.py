@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from grader.judge.diagnose import Signature
 from grader.judge.tolerance import budget
 from grader.subject.host import Host
 from grader.subject.proxy import Call, Module, sorted_wrt, vjp_request
@@ -79,6 +80,10 @@ class Live:
     def __init__(self, host: Host):
         self._host = host
 
+    def begin(self, check: str) -> None:
+        """The twins of the check before have served."""
+        self._host.perform("begin", seed=0)
+
     def __call__(self, request: Request) -> Any:
         target = request["target"]
         twin = request["twin"]
@@ -100,18 +105,38 @@ class Live:
 class Recorder:
     """Passes requests on and keeps what came back, check by check."""
 
-    def __init__(self, answer: Callable[[Request], Any]):
-        self._answer = answer
+    def __init__(self, answers: Live):
+        self._answers = answers
         self._check = ""
         self.kept: dict[str, list[tuple[str, Any]]] = {}
 
     def begin(self, check: str) -> None:
         self._check = check
+        self._answers.begin(check)
 
     def __call__(self, request: Request) -> Any:
-        value = self._answer(request)
+        value = self._answers(request)
         self.kept.setdefault(self._check, []).append((fingerprint(request), value))
         return value
+
+
+class Remembered:
+    """Answers for a whole class: each question is put to the reference once."""
+
+    def __init__(self, answers: Live):
+        self._answers = answers
+        self._check = ""
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def begin(self, check: str) -> None:
+        self._check = check
+        self._answers.begin(check)
+
+    def __call__(self, request: Request) -> Any:
+        key = self._check, fingerprint(request)
+        if key not in self._known:
+            self._known[key] = self._answers(request)
+        return self._known[key]
 
 
 class Recorded:
@@ -153,14 +178,14 @@ class Recording:
 
     Attributes:
         answers: check -> (fingerprint of the request, answer), in order.
-        signatures: check -> what each known mistake gives there, as `diagnose.Signature` fields.
+        signatures: check -> (mistake, what it gives there).
         mistakes: id -> {"title": ..., "hint": ...}.
     """
 
     def __init__(
         self,
         answers: dict[str, list[tuple[str, Any]]],
-        signatures: dict[str, list[dict[str, Any]]],
+        signatures: dict[str, list[tuple[str, Signature]]],
         mistakes: dict[str, dict[str, str]],
     ):
         self.answers = answers
@@ -181,7 +206,7 @@ class Recording:
             for check, kept in index["answers"].items()
         }
         signatures = {
-            check: [known | {"found": tensors[known["found"]]} for known in kept]
+            check: [(id, Signature(step, outcome, tensors[key])) for id, step, outcome, key in kept]
             for check, kept in index["signatures"].items()
         }
         return cls(answers, signatures, index["mistakes"])
@@ -204,7 +229,7 @@ class Recording:
             },
             "signatures": {
                 check: [
-                    known | {"found": _pack(known["found"], tensors)["tensor"]} for known in kept
+                    (id, s.step, s.outcome, _pack(s.found, tensors)["tensor"]) for id, s in kept
                 ]
                 for check, kept in sorted(self.signatures.items())
             },
@@ -240,6 +265,8 @@ def _alike(mine: Any, theirs: Any) -> bool:
             and mine.dtype == theirs.dtype
             and torch.allclose(mine.double(), theirs.double(), near, near, equal_nan=True)
         )
+    if isinstance(mine, Signature) and isinstance(theirs, Signature):
+        return mine.fits(theirs)
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return mine.keys() == theirs.keys() and all(_alike(mine[k], theirs[k]) for k in mine)
     if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):

@@ -99,9 +99,8 @@ def _run(request: dict[str, Any], events: Events) -> None:
 
     from grader import course as courses
     from grader import intake
-    from grader.judge.diagnose import Signature
     from grader.judge.reference import Recorded
-    from grader.judge.suite import Suite, with_suite
+    from grader.judge.suite import Suite, suspected, with_suite
     from grader.subject.faults import Fault
     from grader.subject.host import Host
     from grader.subject.proxy import Subject
@@ -140,12 +139,9 @@ def _run(request: dict[str, Any], events: Events) -> None:
             events("start", check=check.id)
             dog.feed()
             recording = answers.of(check.id)
-            known = [
-                (k["mistake"], Signature(k["step"], k["outcome"], k["found"]))
-                for k in recording.signatures.get(check.id, ())
-            ]
             titles = {id: (m["title"], m["hint"]) for id, m in recording.mistakes.items()}
-            result = suite.run(check, subject, answers, known, titles)
+            result, signature = suite.run(check, subject, answers)
+            result = suspected(result, signature, recording.signatures, titles)
             data = result.to_json() | {"printed": printed.take()}
             events("result", result=data)
         events("end")

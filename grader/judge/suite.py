@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from grader.course import CourseError
-from grader.judge import diagnose, expect
+from grader.judge import diagnose
 from grader.judge.diagnose import Signature
 from grader.judge.draw import Draw
+from grader.judge.expect import begin, steps
 from grader.judge.reference import Reference
 from grader.model import CheckResult, Message, Outcome, say
 from grader.subject.faults import Failure
@@ -96,45 +97,47 @@ class Suite:
             What it raised, and the signature of its failure if a tensor was judged.
         """
         self.subject, self.reference, self._error = subject, Reference(answers), None
-        expect.steps = 0
+        begin()
         answers.begin(check.id)
         subject.begin(self.draw(check.item).seed)
         check.item.ihook.pytest_runtest_protocol(item=check.item, nextitem=None)
         error = self._error
         if isinstance(error, Failure) and error.found is not None:
-            return error, Signature(expect.steps, error.outcome.value, error.found)
+            return error, Signature(steps(), error.outcome.value, error.found)
         return error, None
 
     def run(
-        self,
-        check: Check,
-        subject: Subject,
-        answers: Answers,
-        known: Sequence[tuple[str, Signature]] = (),
-        titles: dict[str, tuple[str, str]] | None = None,
-    ) -> CheckResult:
-        """Run one check and say what became of it.
-
-        Args:
-            check: one of `checks`.
-            subject: what is judged.
-            answers: the right answers.
-            known: what the known mistakes give on this check.
-            titles: title and hint of each known mistake.
-        """
+        self, check: Check, subject: Subject, answers: Answers
+    ) -> tuple[CheckResult, Signature | None]:
+        """Run one check and say what became of it, and on what it failed."""
         error, signature = self.attempt(check, subject, answers)
-        names = diagnose.suspects(signature, known) if signature else []
         outcome, message, frames = verdict(check, error)
-        return CheckResult(
-            check.id,
-            check.exercise,
-            check.clause,
-            check.title,
-            outcome,
-            message,
-            frames,
-            suspects={name: (titles or {}).get(name, (name, "")) for name in names},
+        result = CheckResult(
+            check.id, check.exercise, check.clause, check.title, outcome, message, frames
         )
+        return result, signature
+
+
+def suspected(
+    result: CheckResult,
+    signature: Signature | None,
+    known: Mapping[str, Sequence[tuple[str, Signature]]],
+    titles: Mapping[str, tuple[str, str]],
+) -> CheckResult:
+    """The result with the known mistakes that give just what was found.
+
+    Args:
+        result: of one check.
+        signature: of its failure, if a tensor was judged.
+        known: check -> what each known mistake of the exercise gives there.
+        titles: title and hint of each known mistake.
+    """
+    names = diagnose.suspects(signature, known.get(result.id, ())) if signature else []
+    found_in = {
+        name: [check for check, given in known.items() if name in dict(given)]
+        for name in (names if len(names) > 1 else ())
+    }
+    return replace(result, suspects={name: titles[name] for name in names}, found_in=found_in)
 
 
 def verdict(

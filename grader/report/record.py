@@ -11,7 +11,7 @@ from typing import Any
 
 from grader import __version__
 from grader.course import ROOT
-from grader.model import CheckResult, Submission
+from grader.model import CheckResult, Message, Submission
 from grader.report.language import Language
 from grader.score import ExerciseScore, Score
 
@@ -23,6 +23,7 @@ def result(
     language: Language,
     protections: Sequence[str] = (),
     device: str = "cpu",
+    notes: Sequence[Message] = (),
 ) -> dict[str, Any]:
     """The result of one submission, ready for JSON."""
     return {
@@ -42,7 +43,7 @@ def result(
         "score": score.score,
         "max_score": score.max_score,
         "exercises": [_exercise(exercise, language) for exercise in score.exercises],
-        "notes": [language.render(note) for note in submission.notes],
+        "notes": [language.render(note) for note in (*submission.notes, *notes)],
     }
 
 
@@ -64,7 +65,7 @@ def _exercise(score: ExerciseScore, language: Language) -> dict[str, Any]:
         "id": score.exercise.id,
         "score": score.score,
         "max_score": score.max_score,
-        "followed_through": False,
+        "followed_through": score.followed_through,
         "clauses": [
             {"clause": number, "points": points, "max_points": float(most)}
             for number, (points, most) in enumerate(zip(score.clauses, score.exercise.points), 1)

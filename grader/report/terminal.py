@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader.model import CheckResult, Outcome, Submission
+from grader.model import CheckResult, Outcome, Submission, say
 from grader.report.language import Language
 from grader.score import ExerciseScore, Score
 
@@ -66,6 +66,11 @@ class Terminal:
         self._console.print(line, soft_wrap=True)
 
     def _checks(self, exercise: ExerciseScore) -> None:
+        if exercise.followed_through:
+            words = self._say(
+                "(judged on a sound version of what it stands on, since yours is open)"
+            )
+            self._indent(Text(words, "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
@@ -120,15 +125,16 @@ class Terminal:
         upcoming = upcoming or next((e for e in score.exercises if not e.passed), None)
         if upcoming is None:
             return
-        words = (
-            "next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}"
-            if upcoming.untouched
-            else "next: mend `{name}` in {folder}/{unit}.py, then: make check ONLY={id}"
-        )
         exercise = upcoming.exercise
-        filled = self._say(
-            words, name=exercise.name, folder=folder, unit=exercise.unit, id=exercise.id
+        names = {"name": exercise.name, "folder": folder, "unit": exercise.unit, "id": exercise.id}
+        words = (
+            say("next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names)
+            if upcoming.untouched
+            else say(
+                "next: mend `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names
+            )
         )
+        filled = self._say.render(words)
         self._line(filled, "bold cyan")
 
     def _line(self, text: str, style: str = "") -> None:

@@ -140,8 +140,8 @@ class _Rules:
         away = any(map(_away, operands))
         target = kwargs.get("device")
         if away:
-            if "_pack" in name:
-                raise NeedsData(name)  # packed sequences have their lengths on the CPU, rightly
+            if "_pack" in name or "_assert" in name:
+                raise NeedsData(name)  # a packed sequence's lengths are on the CPU, rightly
             if _mixes(name, args, kwargs, operands):
                 if any(not _away(t) and _address(t) in self.left_behind for t in operands):
                     raise NeedsData(name)  # a closure still holds the original: not the student's
@@ -150,10 +150,8 @@ class _Rules:
                 raise NeedsData(name)
             if not _away(operands[0]) and (name in _COPIES or name == "index_put_"):
                 self.stale = True
-        if torch.Tag.dynamic_output_shape in func.tags and (away or self.stale):
-            mask_away = any(_away(i) and i.dtype in (torch.bool, torch.uint8) for i in operands[1:])
-            if name != "index" or mask_away or self.stale:
-                raise NeedsData(name)
+        if (away or self.stale) and _shaped_by_values(func, name, args, operands, self.stale):
+            raise NeedsData(name)
         if target == ACCELERATOR or (away and target is None):
             result = _on_dummies(func, args, kwargs, operands)
         else:
@@ -183,28 +181,30 @@ def _mixes(name: str, args: Any, kwargs: dict[str, Any], operands: list[Tensor])
     return not all(_away(t) or free for t, free in zip(operands, may_stay, strict=True))
 
 
+def _shaped_by_values(func: Any, name: str, args: Any, operands: list[Tensor], stale: bool) -> bool:
+    """Whether the shapes that this operator makes or wants depend on values that are unknown."""
+    if not name.startswith("index"):
+        return torch.Tag.dynamic_output_shape in func.tags
+    masks = [t for t in operands[1:] if t.dtype in (torch.bool, torch.uint8)]
+    fits_any = name.startswith("index_put") and args[2].numel() == 1
+    return not fits_any and any(_away(mask) or stale for mask in masks)
+
+
 def _on_dummies(func: Any, args: Any, kwargs: dict[str, Any], operands: list[Tensor]) -> Any:
     """Run an operator whose result belongs on the accelerator, on the CPU."""
     dummies: dict[int, Tensor] = {}
     for operand in filter(_away, operands):
         size = operand.untyped_storage().nbytes() // operand.element_size()
-        integers = not operand.dtype.is_floating_point and operand.dtype != torch.bool
-        dummy = torch.full((size,), 0 if integers else 1, dtype=operand.dtype)  # an index, a weight
-        place = operand.shape, operand.stride(), operand.storage_offset()
-        dummies[id(operand)] = dummy.as_strided(*place)
+        make = torch.ones if operand.is_floating_point() else torch.zeros  # weights, indices: valid
+        dummy = make(size, dtype=operand.dtype)
+        dummies[id(operand)] = dummy.as_strided(operand.shape, operand.stride())
 
     def here(operand: Tensor) -> Tensor:
         return dummies.get(id(operand), operand)
 
-    def there(result: Tensor) -> Tensor:
-        for operand in operands:
-            if result is here(operand):
-                return operand  # written in place
-        return result.to(ACCELERATOR)
-
     home = {"device": torch.device("cpu")} if "device" in kwargs else {}
     result = func(*_replace(args, here), **{**_replace(kwargs, here), **home})
-    return _replace(result, there)
+    return _replace(result, lambda tensor: tensor.to(ACCELERATOR))
 
 
 def _away(tensor: Tensor) -> bool:

@@ -55,8 +55,16 @@ class Fault(Exception):
         """Has the detail of its kind: what comes through a wire may have anything."""
         fields = KINDS.get(self.kind)
         return fields is not None and all(
-            isinstance(self.detail.get(name), kind) for name, kind in fields.items()
+            _is_plausible(name, kind, self.detail.get(name)) for name, kind in fields.items()
         )
+
+
+def _is_plausible(name: str, kind: type, value: Any) -> bool:
+    if kind is not list or not isinstance(value, list):
+        return kind is not list and isinstance(value, kind)
+    numbers = name in ("found", "expected")
+    plain = all(type(item) is (int if numbers else str) for item in value)
+    return plain and bool(value or name not in ("types", "operators"))
 
 
 class Failure(Exception):

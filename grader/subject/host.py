@@ -126,12 +126,15 @@ class Host:
                     raise Fault("shape", sizes)
                 # Not by grad_outputs, for which torch imports sympy: half a second.
                 total = total + (part * weight).sum()
-            if not total.requires_grad:
+            trained = [tensor for tensor in wanted if tensor.requires_grad]  # none that is frozen
+            if not (total.requires_grad and trained):
                 return [None] * len(wanted)
-            return list(torch.autograd.grad(total, wanted, allow_unused=True))
+            gradients = iter(torch.autograd.grad(total, trained, allow_unused=True))
+            return [next(gradients) if tensor.requires_grad else None for tensor in wanted]
 
         with torch.enable_grad():
-            return list(self._guard(run))
+            gradients = self._guard(run)
+        return [None if gradient is None else _dense(gradient) for gradient in gradients]
 
     def do_load(self, ref: int, state: dict[str, Tensor]) -> None:
         """Give a module the parameters and buffers that are named, and their dtype."""
@@ -145,7 +148,9 @@ class Host:
                 raise Fault("state_shape", {"name": name, "found": found, "expected": expected})
             if tensor.dtype == dtype:
                 tensor.data.copy_(value)
-            else:  # a plain attribute, which module.to() has passed by
+            elif isinstance(tensor, nn.Parameter):  # of a module in a plain list
+                tensor.data = value.clone()
+            else:  # a plain attribute; module.to() passes both by
                 setattr(owner, leaf, value.clone())
 
     def do_mode(self, ref: int, training: bool) -> None:
@@ -268,7 +273,7 @@ class Host:
         if value is None or isinstance(value, (bool, int, float, str, torch.dtype, Ref)):
             return value
         if isinstance(value, Tensor):
-            return value.detach().as_subclass(Tensor)  # type: ignore[arg-type]
+            return _dense(value)
         if isinstance(value, (list, tuple)) and depth < 8:
             items = [self._plain(item, depth + 1) for item in value]
             return items if isinstance(value, list) else tuple(items)
@@ -300,9 +305,7 @@ class _Watch(_Rules, TorchDispatchMode):
         self.seen: set[str] = set()
 
 
-def _copies(
-    args: Sequence[Data], kwargs: dict[str, Data]
-) -> tuple[list[Data], dict[str, Data]]:
+def _copies(args: Sequence[Data], kwargs: dict[str, Data]) -> tuple[list[Data], dict[str, Data]]:
     """Arguments for the student's code to spoil: the reference is asked about the same ones next.
 
     Each keeps its layout in memory, and what was one tensor still is one.
@@ -326,6 +329,17 @@ def _copy(tensor: Tensor) -> Tensor:
     size = tensor.untyped_storage().nbytes() // tensor.element_size()
     memory = tensor.as_strided((size,), (1,), 0).clone()
     return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """A plain tensor of numbers in memory, as it also comes through a wire.
+
+    The gradient of ``nn.Embedding(..., sparse=True)`` is none; the checks can only compare such.
+    """
+    plain = tensor.detach()
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
+    return plain.as_subclass(Tensor).resolve_conj().resolve_neg()
 
 
 def _same(before: Tensor, after: Tensor) -> bool:
@@ -362,8 +376,7 @@ def _walk(owner: Any, name: str) -> Any:
 
 def _find(module: Any, name: str) -> tuple[Any, str, Tensor]:
     owner_name, _, leaf = name.rpartition(".")
-    owner = _walk(module, owner_name)
-    tensor = _walk(owner, leaf)
+    owner, tensor = _walk(module, owner_name), _walk(module, name)
     if not isinstance(tensor, Tensor):
         raise Fault("attribute", {"name": name})
     return owner, leaf, tensor

@@ -26,6 +26,13 @@ _LINKER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.
 # In the range that systemd leaves unused; no user, and no file on a disk, should have this number.
 _NOBODYS_NUMBER = 65523
 
+_WALLS = ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+_WALLS += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+_WALLS += ["--unshare-cgroup-try"]
+
+# Bytes of the /tmp that forks share where they cannot have their own.
+_SHARED_SCRATCH = 256 << 20
+
 _ENVIRONMENT = {
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
@@ -46,7 +53,7 @@ class JailError(RuntimeError):
 class Jail:
     """How to start the warm parent, and what its forks are told about the place."""
 
-    command: list[str]  # the number of the control socket's descriptor goes last
+    command: list[str]  # wants the number of the control socket's descriptor as last word
     environment: dict[str, str]
     folder: str  # where to start it
     readable: list[str]
@@ -104,14 +111,25 @@ def _refuse_to_show(shown: Iterable[Path], secret: Iterable[Path]) -> None:
 
 
 def _root_with_powers() -> bool:
-    """Whether we may put up walls, and change user, without a user namespace."""
+    """Whether we may put up walls, and turn into an ordinary user, without a user namespace."""
     if os.geteuid() != 0:
         return False
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            setgid, setuid, admin = 1 << 6, 1 << 7, 1 << 21
-            needed = setgid | setuid | admin
-            return int(line.split()[1], 16) & needed == needed
+    status = dict(
+        line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines()
+    )
+    setgid, setuid, admin = 1 << 6, 1 << 7, 1 << 21
+    needed = setgid | setuid | admin
+    return (
+        int(status["CapEff"], 16) & needed == needed and _exists("uid_map") and _exists("gid_map")
+    )
+
+
+def _exists(table: str) -> bool:
+    """Whether the ordinary user exists here; a container's root may have few users to turn into."""
+    for line in Path("/proc/self", table).read_text().splitlines():
+        first, _, count = map(int, line.split())
+        if first <= _NOBODYS_NUMBER < first + count:
+            return True
     return False
 
 
@@ -135,48 +153,53 @@ def build(secret: Sequence[Path] = ()) -> Jail:
         JailError: there is no bubblewrap, or a secret would be visible.
     """
     prefix, packages, code = _prefix(), _packages(), _code()
-    libraries = [Path(name) for name in (*_LIBRARIES, *_LINKER) if Path(name).exists()]
-    _refuse_to_show([prefix, *packages, *libraries], [CHECKOUT, *secret])
+    system = [Path(name) for name in (*_LIBRARIES, *_LINKER) if Path(name).exists()]
+    _refuse_to_show([prefix, *packages, *system], [CHECKOUT, *secret])
     if prefix.is_relative_to("/tmp"):
         raise JailError(f"the interpreter in {prefix} would be hidden by the worker's own /tmp.")
-
     powers = _root_with_powers()
     if powers:
         _readable_to_all([prefix, *packages, *(path / "torch" for path in packages), *code])
-    command = [
-        find_bwrap(),
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
-        "--cap-drop",
-        "ALL",
-    ]
-    command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    command += ["--unshare-cgroup-try"]
-    # As root, the parent needs no user namespace and turns into an ordinary user for good: in a
-    # namespace it would still be root to the limits that the kernel keeps per user.
-    command += (
-        ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if powers else ["--unshare-user"]
-    )
-    command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--size", str(256 << 20), "--perms", "1777", "--tmpfs", "/tmp"]
-    for path in libraries:
-        if path.is_symlink():
-            command += ["--symlink", str(path.readlink()), str(path)]
-    shown = {} if prefix.is_relative_to("/usr") else {str(prefix): prefix}
-    shown |= {f"/packages/{number}": path for number, path in enumerate(packages)}
-    code_paths = {f"/code/{path.relative_to(CHECKOUT)}": path for path in code}
-    real = {str(path): path for path in libraries if not path.is_symlink()}
-    for inside, path in (real | shown | code_paths).items():
-        for folder in list(Path(inside).parents)[-2::-1]:  # bubblewrap's own are for root alone
+
+    links = {str(path): str(path.readlink()) for path in system if path.is_symlink()}
+    shown = {str(path): path for path in system if not path.is_symlink()}
+    if not prefix.is_relative_to("/usr"):
+        shown[str(prefix)] = prefix
+    places = {f"/packages/{number}": path for number, path in enumerate(packages)}
+    ours = {f"/code/{path.relative_to(CHECKOUT)}": path for path in code}
+    environment = _ENVIRONMENT | {"PYTHONPATH": ":".join(places)}
+
+    command = [find_bwrap(), *_WALLS, *_user(powers)]
+    command += _mounts(links, shown | places | ours)
+    command += [word for item in environment.items() for word in ("--setenv", *item)]
+    command += ["--chdir", "/code", "--", *_start()]
+    readable = [*links, *shown, *places, "/code"]
+    return Jail(command, {}, "/", readable, "/tmp", _NOBODYS_NUMBER if powers else None)
+
+
+def _user(powers: bool) -> list[str]:
+    """Who the warm parent is inside.
+
+    As root it needs no user namespace, and turns into an ordinary user for good: in a namespace it
+    would still be root to the limits that the kernel keeps per user. Otherwise it gets a number
+    that is not root's, since a fork's own namespace could not map that one.
+    """
+    if powers:
+        return ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return ["--unshare-user", "--uid", str(_NOBODYS_NUMBER), "--gid", str(_NOBODYS_NUMBER)]
+
+
+def _mounts(links: dict[str, str], shown: dict[str, Path]) -> list[str]:
+    """What there is to see: links, and files and folders bound read-only, by their place inside."""
+    command = ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--size", str(_SHARED_SCRATCH), "--perms", "1777", "--tmpfs", "/tmp"]
+    for inside, target in links.items():
+        command += ["--symlink", target, inside]
+    for inside, path in shown.items():
+        for folder in list(Path(inside).parents)[-2::-1]:  # else they would be for root alone
             command += ["--dir", str(folder)]
         command += ["--ro-bind", str(path), inside]
-    found = ":".join(inside for inside in shown if inside.startswith("/packages/"))
-    for name, value in (_ENVIRONMENT | {"PYTHONPATH": found}).items():
-        command += ["--setenv", name, value]
-    command += ["--remount-ro", "/", "--chdir", "/code", "--", *_start()]
-    readable = [*map(str, libraries), *shown, "/code"]
-    return Jail(command, {}, "/", readable, "/tmp", _NOBODYS_NUMBER if powers else None)
+    return [*command, "--remount-ro", "/"]
 
 
 def without_walls(scratch: str) -> Jail:

@@ -7,6 +7,7 @@ rights comes before what takes them away, and the filter of system calls comes l
 
 import _thread
 import errno
+import functools
 import os
 import resource
 import tempfile
@@ -66,7 +67,7 @@ def leave_namespaces(report: Report) -> None:
     """Take our own namespaces. The pid namespace holds only processes forked after this."""
     _attempt(report, "user-namespace", _own_users)
     for name, flag in _NAMESPACES.items():
-        _attempt(report, name, lambda flag=flag: kernel.unshare(flag))  # type: ignore[misc]
+        _attempt(report, name, functools.partial(kernel.unshare, flag))
     _attempt(report, "mount-namespace", _own_mounts)
 
 
@@ -103,12 +104,12 @@ def lock_down(report: Report, settings: Settings, pid: int, keep: Iterable[int])
     _attempt(report, "first-out-of-memory", _first_out_of_memory)
     address_space, private_data = _sizes()  # read while there is a /proc
 
-    own_mounts = report.get("mount-namespace") == PRESENT
-    if own_mounts:
-        _attempt(report, "scratch", lambda: _own_scratch(scratch, limits.scratch))
+    if report["mount-namespace"] == PRESENT:
+        _attempt(report, "scratch", lambda: _own_scratch(settings.scratch, limits.scratch))
         _attempt(report, "proc-hidden", _hide_proc)
-    if report.get("scratch") != PRESENT:
-        report.setdefault("scratch", "absent: it takes a mount namespace")
+    else:
+        report |= dict.fromkeys(("scratch", "proc-hidden"), "absent: it takes a mount namespace")
+    if report["scratch"] != PRESENT:
         scratch = tempfile.mkdtemp(prefix=f"{FOLDER}{pid}-", dir=scratch)
     os.chdir(scratch)
     os.environ["HOME"] = os.environ["TMPDIR"] = scratch

@@ -106,25 +106,34 @@ class Nursery:
 
     def _bear(self, number: int, worker: socket.socket) -> None:
         ours, theirs = control.pair()
-        with ours, theirs:
+        with ours:
             first = os.fork()
             if first == 0:
                 self._be_first(worker, theirs)
             theirs.close()
             ours.settimeout(_BIRTH_SECONDS)
             try:
-                pid = control.receive(ours)[0]["pid"]
-                os.waitpid(first, 0)
-                child = _Child(number, pid, os.pidfd_open(pid))
-                self._children[number] = child
-                control.send(ours, {"pid": pid})  # now it is ours, and may ask to die with us
-                answer: dict[str, Any] = control.receive(ours)[0]
+                answer = self._raise(number, ours, first)
             except (OSError, EOFError) as problem:
                 answer = {"failed": f"it ended while it was born ({problem})"}
         if "report" in answer:
             control.send(self._judge, {"born": number, "report": answer["report"]})
         else:
             control.send(self._judge, {"failed": number, "why": answer["failed"]})
+
+    def _raise(self, number: int, cradle: socket.socket, first: int) -> dict[str, Any]:
+        """Take the second fork over from the first; what it reports once it is locked."""
+        try:
+            born = control.receive(cradle)[0]
+        finally:
+            os.kill(first, signal.SIGKILL)  # its work is done, or never will be
+            os.waitpid(first, 0)
+        if "pid" not in born:
+            return born
+        pid = born["pid"]
+        self._children[number] = _Child(number, pid, os.pidfd_open(pid))
+        control.send(cradle, {"pid": pid})  # now it is ours, and may ask to die with us
+        return control.receive(cradle)[0]
 
     def _be_first(self, worker: socket.socket, cradle: socket.socket) -> NoReturn:
         """In the first fork: take namespaces, fork again, and go."""
@@ -138,8 +147,7 @@ class Nursery:
                 self._be_second(worker, cradle, report)
             control.send(cradle, {"pid": second})
         except BaseException:
-            with contextlib.suppress(OSError):
-                control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
+            _complain(cradle)
         finally:
             os._exit(_WENT_WRONG)
 
@@ -156,10 +164,15 @@ class Nursery:
             self._serve(worker)
             os._exit(0)
         except BaseException:
-            with contextlib.suppress(OSError):
-                control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
+            _complain(cradle)
         finally:
             os._exit(_WENT_WRONG)
+
+
+def _complain(cradle: socket.socket) -> None:
+    """Say why a birth failed; once the cradle is closed nobody listens, and that is meant."""
+    with contextlib.suppress(OSError):
+        control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
 
 
 def warm_up() -> None:
@@ -181,17 +194,31 @@ def warm_up() -> None:
         (weights @ layer(x)).sum().backward()
     nn.functional.scaled_dot_product_attention(x, x, x)
     torch.einsum("bqd,bkd->bqk", x, x)
-    torch.autograd.gradcheck(torch.tanh, (x,))
-    torch.optim.Adam(layer.parameters()).step()  # imports a second's worth of modules
     seccomp.warm()
 
 
+def warm_up_more() -> None:
+    """Pay for gradcheck and optimizers, which import two seconds' worth of modules."""
+    import torch
+
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradcheck(torch.tanh, (x,))
+    torch.optim.Adam([x]).step()
+
+
 def _load(service: str) -> Serve:
-    """The function that a fork runs; its module's `warm()`, if there is one, runs here once."""
+    """The function that a fork runs, with what it needs warm.
+
+    Its module may have a `warm()`, which is called here once, and `LEAN = True` if its forks need
+    no more than tensors.
+    """
     module_name, _, function = service.partition(":")
     module = importlib.import_module(module_name)
-    getattr(module, "warm", lambda: None)()
     serve: Serve = getattr(module, function)
+    warm_up()
+    if not getattr(module, "LEAN", False):
+        warm_up_more()
+    getattr(module, "warm", lambda: None)()
     return serve
 
 
@@ -217,7 +244,6 @@ def main(descriptor: int) -> None:
     os.chdir(settings.scratch)
     tempfile.tempdir = settings.scratch
 
-    warm_up()
     serve = _load(settings.service)
     threads = os.listdir("/proc/self/task")
     if len(threads) != 1:

@@ -70,11 +70,11 @@ class Peer:
         """
         self._asked += 1
         number = self._asked
-        self._send("ask", number, question)
+        self._send("ask", number, question, deadline)
         while True:
             kind, about, value = wire.receive(self._end, deadline, self._borrow)
             if kind == "ask":
-                self._reply(about, value)
+                self._reply(about, value, deadline)
             elif about != number:
                 raise WireError(f"it answers question {about}; {number} was asked")
             elif kind == "answer":
@@ -93,9 +93,9 @@ class Peer:
                 return
             if kind != "ask":
                 raise WireError("nothing was asked, and an answer came")
-            self._reply(about, value)
+            self._reply(about, value, math.inf)
 
-    def _reply(self, number: int, question: Any) -> None:
+    def _reply(self, number: int, question: Any, deadline: float) -> None:
         if self._depth >= _NESTED_MOST:
             raise WireError("the two sides call each other without end")
         self._depth += 1
@@ -105,10 +105,10 @@ class Peer:
             kind, value = "fault", [error.kind, dict(error.detail), list(error.frames)]
         finally:
             self._depth -= 1
-        self._send(kind, number, value)
+        self._send(kind, number, value, deadline)
 
-    def _send(self, kind: str, number: int, value: Any) -> None:
-        wire.send(self._end, wire.Message(kind, number, value), self.lend)
+    def _send(self, kind: str, number: int, value: Any, deadline: float) -> None:
+        wire.send(self._end, wire.Message(kind, number, value), self.lend, deadline)
 
 
 def fault(value: Any) -> Fault:
@@ -120,7 +120,7 @@ def fault(value: Any) -> Fault:
     try:
         kind, detail, frames = value
         found = Fault(str(kind), dict(detail), [str(frame)[:300] for frame in frames[:20]])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise WireError(f"it is no fault: {error}") from None
     if not found.is_plausible():
         raise WireError(f"a fault {kind!r:.20} with a detail that is not its own")

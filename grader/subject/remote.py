@@ -14,7 +14,7 @@ from torch import Tensor
 
 from grader.model import Outcome, Submission, say
 from grader.subject import across
-from grader.subject.faults import Failure, Ref
+from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.peer import Peer
 from grader.subject.sandbox import Fork, Sandbox
 from grader.subject.wire import WireClosed, WireError
@@ -54,6 +54,7 @@ class RemoteHost:
         self._deadline = 0.0
         self._importing = ""
         self._hung: set[str] = set()
+        self.broken: set[str] = set()  # units whose import has failed
 
     def perform(self, operation: str, **arguments: Any) -> Any:
         """Do one operation.
@@ -99,8 +100,11 @@ class RemoteHost:
             answer = self._peer.ask(question, self._deadline)
             self._importing = ""
             return answer
+        except Fault:
+            self._end_import()
+            raise
         except TimeoutError:
-            unit, self._importing = self._importing, ""
+            unit = self._end_import()
             self.close()
             if unit:
                 self._hung.add(unit)
@@ -117,7 +121,14 @@ class RemoteHost:
         except WireError as error:
             self._crashed(error)
 
+    def _end_import(self) -> str:
+        """The unit in whose import the question failed, if it did."""
+        unit, self._importing = self._importing, ""
+        self.broken |= {unit} - {""}
+        return unit
+
     def _crashed(self, error: WireError) -> None:
+        self._end_import()
         fork = self._fork
         status = fork.exit_status(1.0) if fork and isinstance(error, WireClosed) else None
         self.close()

@@ -31,7 +31,7 @@ _BORN_SECONDS = 30.0
 _END_SECONDS = 5.0
 
 _HOW_TO_ALLOW = """
-This system forbids user namespaces, from which the walls are made. On Ubuntu 24.04 and later:
+The walls are made of user namespaces, which this system seems to forbid. On Ubuntu 24.04 and later:
     sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0
 On older Debian: sudo sysctl kernel.unprivileged_userns_clone=1. On Red Hat's systems: sudo sysctl
 user.max_user_namespaces=15000. In a container, start it with `--security-opt seccomp=unconfined
@@ -110,10 +110,11 @@ class Sandbox:
         self._secret = secret
         self._unsafe = unsafe
         self._parent: subprocess.Popen[bytes] | None = None
+        self._open = contextlib.ExitStack()
         self._next = 0
         self._running: set[int] = set()
         self._statuses: dict[int, int] = {}
-        self._last_report: Report = {}
+        self._report: Report = {}
 
     def __enter__(self) -> "Sandbox":
         self.start()
@@ -130,30 +131,35 @@ class Sandbox:
     def start(self) -> None:
         """Start the warm parent, and wait until it is warm."""
         self.close()
-        folder = tempfile.TemporaryDirectory(prefix="grader-")
-        place = jail.without_walls(folder.name) if self._unsafe else jail.build(self._secret)
-        self._folder = folder
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        self._control, theirs = control.pair()
-        with theirs:
-            self._parent = subprocess.Popen(
-                [*place.command, str(theirs.fileno())],
-                env=place.environment,
-                cwd=place.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._complaints,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
+        with contextlib.ExitStack() as stack:
+            if self._unsafe:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="grader-"))
+                place = jail.without_walls(folder)
+            else:
+                place = jail.build(self._secret)
+            self._complaints = stack.enter_context(tempfile.TemporaryFile())
+            self._control, theirs = control.pair()
+            with theirs:
+                self._parent = subprocess.Popen(
+                    [*place.command, str(theirs.fileno())],
+                    env=place.environment,
+                    cwd=place.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._complaints,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            stack.callback(self._stop, self._parent)
+            settings = Settings(
+                self._service, place.scratch, place.readable, place.become, self._limits
             )
-        settings = Settings(
-            self._service, place.scratch, place.readable, place.become, self._limits
-        )
-        try:
-            control.send(self._control, {"settings": asdict(settings)})
-            self.parent = self._hear(_READY_SECONDS)["ready"]
-        except (OSError, EOFError) as problem:
-            raise JailError(self._why_not(problem)) from None
+            try:
+                control.send(self._control, {"settings": asdict(settings)})
+                self.parent = self._hear(_READY_SECONDS)["ready"]
+            except (OSError, EOFError) as problem:
+                raise JailError(self._why_not(problem)) from None
+            self._open = stack.pop_all()
 
     def fork(self) -> Fork:
         """A new worker, locked and waiting. Starts the warm parent again if it has died.
@@ -161,40 +167,58 @@ class Sandbox:
         Raises:
             JailError: no worker came to life.
         """
-        if self._parent is None or self._parent.poll() is not None:
-            self.start()
+        if self._parent is not None and self._parent.poll() is None:
+            with contextlib.suppress(OSError, EOFError):  # it died just now, or no longer answers
+                return self._bear()
+        self.start()
+        try:
+            return self._bear()
+        except (OSError, EOFError) as problem:
+            raise JailError(self._why_not(problem)) from None
+
+    def _bear(self) -> Fork:
         self._next += 1
         number = self._next
         ours, theirs = socket.socketpair()
-        with theirs:
-            control.send(self._control, {"fork": number}, [theirs.fileno()])
-        self._running.add(number)
-        deadline = time.monotonic() + _BORN_SECONDS
         try:
+            with theirs:
+                control.send(self._control, {"fork": number}, [theirs.fileno()])
+            self._running.add(number)
+            deadline = time.monotonic() + _BORN_SECONDS
             while True:
                 message = self._hear(deadline - time.monotonic())
                 if message.get("born") == number:
-                    self._last_report = message["report"]
+                    self._compare(message["report"])
                     return Fork(self, number, ours)
                 if message.get("failed") == number:
+                    self._running.discard(number)
                     raise JailError(f"a worker could not be locked: {message['why']}")
-        except (OSError, EOFError) as problem:
+        except BaseException:
+            self._end(number)
             ours.close()
-            raise JailError(self._why_not(problem)) from None
+            raise
+
+    def _compare(self, report: Report) -> None:
+        """Every fork must be locked as well as the first, which is the one that was judged."""
+        self._report = self._report or report
+        lost = [name for name, text in self._report.items() if text == PRESENT != report.get(name)]
+        if lost:
+            raise JailError(f"a worker lacks what others had: {', '.join(lost)}")
 
     def protections(self) -> dict[str, str]:
         """What a real fork said took: name to "present", or "absent: " and why."""
-        if not self._last_report:
+        if not self._report:
             with self.fork():
                 pass
         walls = {"walls": "absent: --unsafe" if self._unsafe else PRESENT}
-        return walls | self._last_report
+        return walls | self._report
 
     def close(self) -> None:
         """End the warm parent and every fork; harmless when there is none."""
-        parent, self._parent = self._parent, None
-        if parent is None:
-            return
+        self._open.close()
+
+    def _stop(self, parent: "subprocess.Popen[bytes]") -> None:
+        self._parent = None
         self._control.close()  # it ends its forks and itself when it sees this
         try:
             parent.wait(_END_SECONDS)
@@ -202,8 +226,6 @@ class Sandbox:
             parent.kill()
             parent.wait()
         self._lose_all()
-        self._complaints.close()
-        self._folder.cleanup()
 
     def _lose_all(self) -> None:
         self._statuses |= dict.fromkeys(self._running, -9)
@@ -240,5 +262,5 @@ class Sandbox:
             self._parent.wait()
         self._complaints.seek(0)
         said = self._complaints.read()[-2000:].decode(errors="replace").strip()
-        advice = _HOW_TO_ALLOW if "amespace" in said or "Operation not permitted" in said else ""
+        advice = _HOW_TO_ALLOW if "bwrap:" in said else ""
         return f"the sandbox did not start ({problem}): {said or 'no reason given'}{advice}"

@@ -9,6 +9,8 @@ import socket
 import struct
 from typing import Any
 
+LEAN = True  # no attack needs an optimizer
+
 
 def send(end: socket.socket, text: str) -> None:
     """Send one text."""

@@ -30,6 +30,7 @@ _HEADER_MOST = 1 << 20
 _BODY_MOST = 256 << 20
 _ENTRIES_MOST = 1 << 24  # of one tensor: a few bytes with a stride of 0 can claim any number
 _AXES_MOST = 16
+_BITS_MOST = 1 << 12  # of an integer
 _DEPTH_MOST = 16
 
 _DTYPES = {
@@ -59,15 +60,22 @@ class Message(NamedTuple):
     value: Any
 
 
-def send(end: socket.socket, message: Message, lend: Callable[[Any], int]) -> None:
+def send(
+    end: socket.socket,
+    message: Message,
+    lend: Callable[[Any], int],
+    deadline: float = math.inf,
+) -> None:
     """Send a message.
 
     Args:
         end: a connected stream socket.
         message: its value is plain data, dtypes, devices, tensors, `Ref`, and callables.
         lend: gives a callable, which stays here, a number.
+        deadline: of `time.monotonic`: who never reads must not hold us.
 
     Raises:
+        TimeoutError: the deadline has passed.
         WireClosed: the other end is gone.
         WireError: the value holds something else.
     """
@@ -83,9 +91,11 @@ def send(end: socket.socket, message: Message, lend: Callable[[Any], int]) -> No
     if len(head) > _HEADER_MOST:
         raise WireError(f"the message is too long: {len(head)} bytes")
     body = b"".join(packer.memories)
+    _limit(end, deadline)
     try:
-        end.settimeout(None)
         end.sendall(_PREFIX.pack(len(head), len(body)) + head + body)
+    except TimeoutError:
+        raise
     except OSError as error:
         raise WireClosed(str(error)) from None
 
@@ -117,7 +127,7 @@ def receive(end: socket.socket, deadline: float, borrow: Callable[[int], Any]) -
             at += size
         unpacker = _Unpacker([_tensor(entry, memories) for entry in header["t"]], borrow)
         kind, number = header["k"], header["n"]
-        if not isinstance(kind, str) or not isinstance(number, int):
+        if not isinstance(kind, str) or type(number) is not int:
             raise WireError("a header's field has the wrong type")
         return Message(kind, number, unpacker.unpack(header["v"], 0))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, RuntimeError) as error:
@@ -128,10 +138,7 @@ def _exactly(end: socket.socket, size: int, deadline: float) -> memoryview:
     buffer = memoryview(bytearray(size))
     got = 0
     while got < size:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        end.settimeout(None if math.isinf(left) else left)
+        _limit(end, deadline)
         try:
             count = end.recv_into(buffer[got:])
         except TimeoutError:
@@ -144,6 +151,13 @@ def _exactly(end: socket.socket, size: int, deadline: float) -> memoryview:
     return buffer
 
 
+def _limit(end: socket.socket, deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    end.settimeout(None if math.isinf(left) else left)
+
+
 class _Packer:
     def __init__(self, lend: Callable[[Any], int]):
         self._lend = lend
@@ -152,9 +166,14 @@ class _Packer:
         self._alive: list[Any] = []  # an id() is good as long as its object is
         self.tensors: list[Any] = []
         self.memories: list[bytes] = []
+        self._room = _BODY_MOST
 
     def pack(self, value: Any, depth: int) -> Any:
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or isinstance(value, (bool, float, str)):
+            return value
+        if isinstance(value, int):
+            if value.bit_length() > _BITS_MOST:
+                raise WireError("a number of too many digits")
             return value
         if depth > _DEPTH_MOST:
             raise WireError("the value is nested too deeply")
@@ -164,9 +183,9 @@ class _Packer:
             tag = "l" if isinstance(value, list) else "t"
             return [tag, *(self.pack(item, depth + 1) for item in value)]
         if isinstance(value, dict):
-            return ["d", *([key, self.pack(item, depth + 1)] for key, item in value.items())]
+            return ["d", *([str(key), self.pack(item, depth + 1)] for key, item in value.items())]
         if isinstance(value, torch.dtype):
-            return ["D", _NAMES[value]]
+            return ["D", _name(value)]
         if isinstance(value, torch.device):
             return ["V", str(value)]
         if isinstance(value, Ref):
@@ -180,11 +199,15 @@ class _Packer:
             return self._tensor_numbers[id(tensor)]
         self._alive.append(tensor)
         number = self._tensor_numbers[id(tensor)] = len(self.tensors)
-        plain = tensor.detach().cpu().as_subclass(Tensor)
-        if plain.layout != torch.strided or plain.is_conj() or plain.is_neg():
-            plain = plain.to_dense().resolve_conj().resolve_neg()
+        try:
+            plain = tensor.detach().cpu()
+            if plain.layout != torch.strided:  # as_subclass refuses such
+                plain = plain.to_dense()
+            plain = plain.as_subclass(Tensor).resolve_conj().resolve_neg()
+        except RuntimeError as error:  # it is on the device `meta`, say
+            raise WireError(f"a tensor cannot cross: {error}") from None
+        name = _name(plain.dtype)
         memory = self._memory(plain)
-        name = _NAMES[plain.dtype]
         entry = [memory, name, plain.storage_offset(), list(plain.shape), list(plain.stride())]
         self.tensors.append(entry)
         return number
@@ -195,6 +218,9 @@ class _Packer:
         if not address or address not in self._memory_numbers:
             self._alive.append(storage)
             self._memory_numbers[address] = len(self.memories)
+            self._room -= storage.nbytes()
+            if self._room < 0:
+                raise WireError(f"the message holds more than {_BODY_MOST} bytes")
             flat = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[call-overload]
             self.memories.append(flat.numpy().tobytes())
         return self._memory_numbers[address]
@@ -232,6 +258,12 @@ class _Unpacker:
         raise WireError(f"an unknown tag {tag!r:.20}")
 
 
+def _name(dtype: torch.dtype) -> str:
+    if dtype not in _NAMES:
+        raise WireError(f"{dtype} cannot cross")
+    return _NAMES[dtype]
+
+
 def _tensor(entry: Any, memories: list[bytearray]) -> Tensor:
     """A tensor over bytes that came, if it stays within them."""
     number, name, offset, shape, stride = entry
@@ -241,12 +273,12 @@ def _tensor(entry: Any, memories: list[bytearray]) -> Tensor:
         raise WireError("a tensor has too many axes, or strides that are not its own")
     entries = math.prod(_count(size, _ENTRIES_MOST) for size in shape)
     _count(entries, _ENTRIES_MOST)
+    if not entries:
+        return torch.empty(shape, dtype=dtype)
     room = len(memory) // dtype.itemsize
     last = _count(offset, room) + sum(
         (size - 1) * _count(step, _ENTRIES_MOST) for size, step in zip(shape, stride)
     )
-    if not entries:
-        return torch.empty(shape, dtype=dtype)
     if last >= room:
         raise WireError("a tensor reaches beyond its memory")
     flat = torch.frombuffer(memory, dtype=dtype, count=room)

@@ -26,7 +26,7 @@ def test_softmax_formula(subject, draw, reference, shape):
 
 
 @clause(SOFTMAX, 2)
-@pytest.mark.parametrize("dim", [0, 1, -2])
+@pytest.mark.parametrize("dim", [0, -2])
 def test_softmax_along_any_axis(subject, draw, reference, dim):
     """The weights sum to 1 along `dim`, whichever axis it is"""
     call = subject.attention.stable_softmax.on(draw.tensor(2, 3, 4), dim)
@@ -114,10 +114,9 @@ def test_weights_in_half_precision(subject, draw):
 
 
 @clause(ATTENTION, 2)
-@pytest.mark.parametrize("leading", [(3,), (2, 3)], ids=["3d", "4d"])
-def test_output_mixes_values(subject, draw, reference, leading):
+def test_output_mixes_values(subject, draw, reference):
     """Each output row is the sum of the values, each times its weight"""
-    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(*leading))
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
     output, _ = call()
     expect(output).equals(reference.call(call)[0])
 
@@ -129,9 +128,17 @@ def test_hidden_keys_get_no_weight(subject, draw, reference, dtype):
     query, key, value = draw.attention_inputs(3, dtype=dtype)
     mask = draw.mask(3, query.size(1), key.size(1))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
-    output, weights = call()
+    _, weights = call()
     expect(weights).equals(reference.call(call)[1])
-    expect(weights, where=~mask).equals(0)
+
+
+@clause(ATTENTION, 3)
+def test_hidden_values_are_not_mixed_in(subject, draw, reference):
+    """The output is a mixture of the visible values alone"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, _ = call()
     expect(output).equals(reference.call(call)[0])
 
 
@@ -139,8 +146,9 @@ def test_hidden_keys_get_no_weight(subject, draw, reference, dtype):
 def test_hidden_key_that_fits_best(subject, draw, reference):
     """A hidden key gets weight 0, even where it fits far better than the visible ones"""
     query, key, value = draw.attention_inputs(3)
-    mask = draw.mask(3, query.size(1), key.size(1))
-    call = subject.attention.scaled_dot_product_attention.on(40 * query, 40 * key, value, mask)
+    mask = draw.mask(3, 1, key.size(1))
+    query, key = query + 30, torch.where(mask.mT, key - 30, key + 30)
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
     _, weights = call()
     expect(weights).equals(reference.call(call)[1])
 
@@ -172,7 +180,7 @@ def test_query_without_visible_key(subject, draw):
 
 
 @clause(ATTENTION, 5)
-@pytest.mark.parametrize("leading", [(), (3, 1), (3, 2)], ids=["2d", "one for all heads", "4d"])
+@pytest.mark.parametrize("leading", [(), (3, 1)], ids=["one-for-all", "one-for-all-heads"])
 def test_mask_broadcasts_over_heads(subject, draw, reference, leading):
     """With 4-D inputs, any mask that broadcasts to the weights hides its keys"""
     query, key, value = draw.attention_inputs(3, 2)
@@ -263,12 +271,10 @@ def test_self_output(subject, draw, reference, square):
 
 
 @clause(SELF, 3)
-@pytest.mark.parametrize("shared", [False, True], ids=["one per sentence", "one for all"])
-def test_self_mask(subject, draw, reference, shared):
+def test_self_mask(subject, draw, reference):
     """A mask hides keys"""
     x, *matrices = _self_inputs(draw)
-    batch, seq, _ = x.shape
-    mask = draw.mask(seq, seq) if shared else draw.mask(batch, seq, seq)
+    mask = draw.mask(x.size(0), x.size(1), x.size(1))
     call = subject.attention.self_attention.on(x, *matrices, mask)
     output, weights = call()
     expect(weights).equals(reference.call(call)[1])
@@ -292,11 +298,10 @@ def test_cross_output(subject, draw, reference, square):
 
 
 @clause(CROSS, 3)
-@pytest.mark.parametrize("shared", [False, True], ids=["one per query", "one for all"])
-def test_cross_mask(subject, draw, reference, shared):
+def test_cross_mask(subject, draw, reference):
     """A mask hides positions of memory"""
     x, memory, *matrices = _cross_inputs(draw)
-    mask = draw.mask(x.size(0), 1 if shared else x.size(1), memory.size(1))
+    mask = draw.mask(x.size(0), x.size(1), memory.size(1))
     call = subject.attention.cross_attention.on(x, memory, *matrices, mask)
     output, weights = call()
     expect(weights).equals(reference.call(call)[1])

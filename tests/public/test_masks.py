@@ -58,9 +58,9 @@ def test_real_tokens_are_true(subject, draw):
 
 
 @clause(PADDING, 1)
-def test_one_token(subject, draw):
-    """One sentence of one token has a mask, too"""
-    real = torch.ones(1, 1, dtype=torch.bool)
+def test_one_sentence(subject, draw):
+    """One sentence alone has a mask [1, seq]"""
+    real = torch.tensor([[True, False, True]])
     expect(subject.masks.create_padding_mask(_tokens(draw, real, 0), 0)).equals(real)
 
 

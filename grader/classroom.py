@@ -1,0 +1,168 @@
+"""`grader grade` and `grader doctor` as an instructor meets them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from grader import adjustments
+from grader import course as courses
+from grader import doctor as protections
+from grader import grade as grading
+from grader import sample
+from grader.course import Course, CourseError
+from grader.grade import Graded, Options
+from grader.report import gradebook, record
+from grader.report.gradebook import Row
+from grader.report.language import Language
+from grader.score import score
+
+OK, UNGRADED, TROUBLE = 0, 1, 2
+
+
+class ClassroomError(CourseError):
+    """Grading cannot be done as asked; the text says what to do."""
+
+
+def run(
+    submissions: Path | None,
+    out: Path,
+    only: Sequence[str],
+    jobs: int,
+    limit_s: float,
+    device: str,
+    unsafe: bool,
+    language: Language,
+) -> int:
+    """Grade a class; 0 if every submission has its points."""
+    warnings.filterwarnings("ignore")
+    course = courses.load()
+    chosen = course.select(only)
+    console = Console(highlight=False)
+    started = time.monotonic()
+    present = _protections(unsafe)
+    options = Options(course.closure(chosen), jobs, limit_s, unsafe=unsafe, device=device)
+    with contextlib.ExitStack() as stack:
+        if submissions is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sample-class-")))
+            sample.write(folder)
+            console.print("No folder was named: this is the bundled sample class.", style="dim")
+        else:
+            folder = submissions
+        found = grading.read_class(folder, course)
+        stack.enter_context(_alone(out))
+        adjusted = adjustments.read(out / "adjustments.csv", course)
+        with _progress(console) as progress:
+            grading.grade(course, found, out, options, present, progress)
+    rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
+    gradebook.write(out, rows, chosen, language)
+    gradebook.show(console, rows, language)
+    console.print(
+        f"\n{len(rows)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
+        style="bold",
+    )
+    for row in rows:
+        if row.status != "graded":
+            console.print(f"{row.submission.id}: {row.status}", style="yellow", markup=False)
+    return OK if all(row.status == "graded" for row in rows) else UNGRADED
+
+
+def _row(
+    course: Course,
+    chosen: Sequence[str],
+    one: Graded,
+    adjusted: Sequence[adjustments.Adjustment],
+    present: Sequence[str],
+    options: Options,
+    language: Language,
+) -> Row:
+    id = one.submission.id
+    if one.marked is None:
+        problem = [one.problem] if one.problem else []
+        result = {"schema": 1, "submission": id, "status": "unreadable",
+                  "notes": [language.render(note) for note in problem]}  # fmt: skip
+        return Row(one.submission, None, problem, result)
+    results = adjustments.void(one.marked.results, id, adjusted)
+    points = score(course, chosen, results, one.marked.followed)
+    points, notes = adjustments.adjust(points, id, adjusted)
+    result = record.result(
+        points, one.submission, "hidden", language, present, options.device, notes
+    )
+    return Row(one.submission, points, [*one.submission.notes, *notes], result)
+
+
+def _protections(unsafe: bool) -> list[str]:
+    """The names of the protections that are present, each tried in a real worker.
+
+    Raises:
+        ClassroomError: an essential one is absent, and ``unsafe`` was not said.
+    """
+    found = protections.examine(unsafe=unsafe)
+    missing = [f for f in found if f.essential and f.state == "absent"]
+    if missing and not unsafe:
+        lines = [f"  {f.name}: {f.detail}. {f.advice}" for f in missing]
+        raise ClassroomError(
+            "Student code cannot be kept away from grades on this machine:\n"
+            + "\n".join(lines)
+            + "\n`grader doctor` tells more. --unsafe grades all the same, and every report says so."
+        )
+    names = sorted(f.name for f in found if f.state == "present")
+    return ["UNSAFE", *names] if unsafe else names
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold a folder for results; two runs on one would mix.
+
+    Raises:
+        ClassroomError: another run holds it, or it cannot be written.
+    """
+    import fcntl
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    except OSError as error:
+        raise ClassroomError(f"Results cannot be written to {out}: {error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ClassroomError(
+                f"Another run is writing to {out}. Wait, or name another --out."
+            ) from None
+        yield
+
+
+@contextlib.contextmanager
+def _progress(console: Console) -> Iterator[grading.Report]:
+    """A bar on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        yield lambda id, done, all: print(f"{done} / {all}  {id!r}", file=sys.stderr)
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("grading", total=None)
+        yield lambda id, done, all: bar.update(task, completed=done, total=all)
+
+
+def doctor() -> int:
+    """Print what protects, as tried on this machine; 0 if all that is essential does."""
+    found = protections.examine()
+    table = Table(box=None)
+    for name in ("protection", "state", "essential", "what was seen", "what to do"):
+        table.add_column(name, overflow="fold")
+    styles = {"present": "green", "absent": "red"}
+    for one in found:
+        state = f"[{styles.get(one.state, 'dim')}]{one.state}[/]"
+        table.add_row(one.name, state, "yes" if one.essential else "", one.detail, one.advice)
+    Console(highlight=False).print(table)
+    return TROUBLE if any(f.essential and f.state == "absent" for f in found) else OK

@@ -1,0 +1,243 @@
+"""`grader grade`: a class.
+
+    SUBMISSIONS/*  ->  OUT/<submission>/result.json, OUT/grades.csv, OUT/journal.jsonl
+
+The journal is append-only and keyed by content, so a killed run goes on where it stopped, only what
+changed is graded again, and identical submissions are graded once. Points are made of it at the end
+by `score`, so adjustments need no grading.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import multiprocessing
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import __version__, intake
+from grader.course import ROOT, Course
+from grader.intake import IntakeError
+from grader.judge.marker import Marked, Marker
+from grader.judge.suite import Suite, with_suite
+from grader.model import Message, Submission, say
+from grader.report import record
+from grader.subject.sandbox import Sandbox
+
+SUITES = (ROOT / "tests" / "public", ROOT / "tests" / "hidden")
+SECRET = ROOT / ".course-secret"
+
+
+Report = Callable[[str, int, int], None]  # whose turn it was, how many are done, of how many
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade."""
+
+    exercises: Sequence[str]  # ids, what they stand on included
+    jobs: int = 1
+    check_limit_s: float = 10.0
+    submission_limit_s: float = 120.0
+    unsafe: bool = False
+    device: str = "cpu"
+
+
+@dataclass
+class Graded:
+    """One submission and what became of it."""
+
+    submission: Submission
+    marked: Marked | None = None
+    problem: Message | None = None  # why it could not be read
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a result depends on, besides the submission."""
+
+    course: str
+    suites: str
+    made_by: str
+
+    def of(self, submission: Submission) -> str:
+        text = f"{record.digest(submission)}\n{self.course}\n{self.suites}\n{self.made_by}"
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+class Journal:
+    """Results by key, one JSON object a line; a torn last line is a result that is not there."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.known: dict[str, Marked] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    entry = json.loads(line)
+                    self.known[entry["key"]] = Marked.from_json(entry["marked"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+
+    def add(self, key: str, submission: str, marked: Marked, seconds: float) -> None:
+        """Append a result, and see it on the disk."""
+        self.known[key] = marked
+        entry = {
+            "key": key,
+            "submission": submission,
+            "seconds": round(seconds, 3),
+            "marked": marked.to_json(),
+        }
+        torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if torn else "") + json.dumps(entry, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def course_secret() -> str:
+    """What makes hidden inputs unknown: from the environment, or a file made once.
+
+    Set GRADER_SECRET to the same value on every machine that grades one class.
+    """
+    if os.environ.get("GRADER_SECRET"):
+        return os.environ["GRADER_SECRET"]
+    if not SECRET.exists():
+        SECRET.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+        SECRET.chmod(0o600)
+    return SECRET.read_text(encoding="utf-8").strip()
+
+
+def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
+    """The digests on which results depend."""
+    suites = hashlib.sha256(secret.encode())
+    for path in sorted(p for folder in SUITES for p in folder.glob("test_*.py")):
+        suites.update(path.read_bytes())
+    course = hashlib.sha256((ROOT / "course.toml").read_bytes())
+    for path in sorted((ROOT / "solutions").rglob("*")):
+        if path.suffix in (".py", ".toml"):
+            course.update(path.read_bytes())
+    import torch
+
+    made_by = [__version__, torch.__version__, options.device, sorted(protections)]
+    made_by += [list(options.exercises), options.check_limit_s, options.submission_limit_s]
+    return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
+
+
+def read_class(folder: Path, course: Course) -> list[Graded]:
+    """Every submission, read; one that cannot be read says why."""
+    units = [unit.name for unit in course.units]
+    found = []
+    for id, path in intake.discover(folder):
+        try:
+            found.append(Graded(intake.read(path, units, id)))
+        except IntakeError as error:
+            found.append(Graded(Submission(id, {}), problem=say("{text}", text=str(error))))
+    return found
+
+
+def grade(
+    course: Course,
+    submissions: Sequence[Graded],
+    out: Path,
+    options: Options,
+    protections: Sequence[str],
+    progress: Report = lambda id, done, all: None,
+) -> None:
+    """Grade what the journal does not know yet; afterwards every submission has its results.
+
+    Args:
+        course: the table.
+        submissions: filled in.
+        out: the folder of the journal.
+        options: how.
+        protections: what stands between a submission and the judge, for the key.
+        progress: told whose turn it was, how many are done, and of how many.
+    """
+    secret = course_secret()
+    keys = key(options, secret, protections)
+    journal = Journal(out / "journal.jsonl")
+    for graded in submissions:
+        graded.key = keys.of(graded.submission)
+    todo = {
+        g.key: g.submission for g in submissions if g.key not in journal.known and not g.problem
+    }
+    done = 0
+
+    def keep(submission_key: str, marked: Marked, seconds: float) -> None:
+        nonlocal done
+        done += 1
+        submission = todo[submission_key]
+        journal.add(submission_key, submission.id, marked, seconds)
+        progress(submission.id, done, len(todo))
+
+    if todo:
+        files = sorted(p for folder in SUITES for p in folder.glob("test_*.py"))
+        with_suite(files, lambda suite: _mark(course, suite, todo, options, keep), secret)
+    for graded in submissions:
+        graded.marked = journal.known.get(graded.key)
+
+
+Keep = Callable[[str, Marked, float], None]
+
+
+def _mark(
+    course: Course, suite: Suite, todo: Mapping[str, Submission], options: Options, keep: Keep
+) -> None:
+    jobs = min(options.jobs, len(todo))
+    if jobs <= 1:
+        with _sandbox(options) as sandbox:
+            marker = _marker(course, suite, sandbox, options)
+            for submission_key, submission in todo.items():
+                keep(*_timed(marker, submission_key, submission))
+        return
+    # Forked from here, so that every job has the collected suite; each puts up walls of its own.
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, context, _begin_job, (course, suite, options)) as pool:
+        futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
+        for future in as_completed(futures):
+            keep(*future.result())
+
+
+_job: Marker  # of this process, where it is one of several
+
+
+def _begin_job(course: Course, suite: Suite, options: Options) -> None:
+    global _job
+    sandbox = _sandbox(options)
+    sandbox.start()
+    atexit.register(sandbox.close)
+    _job = _marker(course, suite, sandbox, options)
+
+
+def _do_job(submission_key: str, submission: Submission) -> tuple[str, Marked, float]:
+    return _timed(_job, submission_key, submission)
+
+
+def _timed(
+    marker: Marker, submission_key: str, submission: Submission
+) -> tuple[str, Marked, float]:
+    started = time.monotonic()
+    return submission_key, marker.mark(submission), time.monotonic() - started
+
+
+def _sandbox(options: Options) -> Sandbox:
+    return Sandbox(unsafe=options.unsafe)
+
+
+def _marker(course: Course, suite: Suite, sandbox: Sandbox, options: Options) -> Marker:
+    return Marker(
+        course,
+        suite,
+        sandbox,
+        options.exercises,
+        options.check_limit_s,
+        options.submission_limit_s,
+    )

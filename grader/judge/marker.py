@@ -1,0 +1,225 @@
+"""Marks submissions: the hidden suite, each check answered by a worker behind walls.
+
+What is the same for a whole class (the collected suite, the reference's answers, what known
+mistakes give) is made once. The journal's unit of work is `Marked`: results, not points.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from grader.course import Course
+from grader.judge import bank, prove, standin
+from grader.judge.diagnose import Signature
+from grader.judge.reference import Live, Remembered
+from grader.judge.suite import Check, Suite, suspected
+from grader.model import CheckResult, Message, Outcome, Submission, say
+from grader.score import score
+from grader.subject.host import Host
+from grader.subject.proxy import Subject
+from grader.subject.remote import RemoteHost, StandIn
+from grader.subject.sandbox import Sandbox
+
+CHECK_LIMIT_S = 10.0
+SUBMISSION_LIMIT_S = 120.0
+_ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What became of one submission's checks, and which exercises were followed through."""
+
+    results: tuple[CheckResult, ...]
+    followed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        results = [result.to_json() for result in self.results]
+        return {"results": results, "followed": list(self.followed)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Marked:
+        results = tuple(CheckResult.from_json(result) for result in data["results"])
+        return cls(results, tuple(data["followed"]))
+
+
+class Marker:
+    """Marks one submission after another.
+
+    Args:
+        course: the table.
+        suite: the collected checks, with the course's secret.
+        sandbox: where workers come from.
+        exercises: the ids to grade, what they stand on included.
+        check_limit_s: seconds that one check may take.
+        submission_limit_s: seconds that one submission may take.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        suite: Suite,
+        sandbox: Sandbox,
+        exercises: Sequence[str],
+        check_limit_s: float = CHECK_LIMIT_S,
+        submission_limit_s: float = SUBMISSION_LIMIT_S,
+    ):
+        self._course = course
+        self._suite = suite
+        self._sandbox = sandbox
+        self._exercises = list(exercises)
+        self._check_limit_s = check_limit_s
+        self._submission_limit_s = submission_limit_s
+        self._units = [unit.name for unit in course.units]
+        self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
+        self._mistakes = bank.mistakes(course)
+        self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        order = list(course.exercises)
+        checks = [check for check in suite.checks if check.exercise in set(exercises)]
+        self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
+
+    def mark(self, submission: Submission) -> Marked:
+        """Run every check, and those of what stands on an open exercise once more on a sound one."""
+        deadline = time.monotonic() + self._submission_limit_s
+        self._broken: set[str] = set()
+        self._found: dict[str, Signature | None] = {}
+        results = {r.id: r for r in self._run(submission, self._checks, deadline)}
+        broken = frozenset(self._broken)
+        followed = []
+        for exercise in self._exercises:
+            first = dict(self._found)
+            second = self._follow(submission, exercise, list(results.values()), broken, deadline)
+            if second is None:
+                self._found = first
+            else:
+                results |= {result.id: result for result in second}
+                followed.append(exercise)
+        return Marked(tuple(map(self._diagnosed, results.values())), tuple(followed))
+
+    def _follow(
+        self,
+        submission: Submission,
+        exercise: str,
+        results: Sequence[CheckResult],
+        broken: Set[str],
+        deadline: float,
+    ) -> list[CheckResult] | None:
+        """The results of an exercise on sound needs, if it has lost points on open ones and the
+        second run is no worse.
+
+        A unit that cannot be imported may be so because another cannot (``broken`` names all).
+        """
+        scores = {s.exercise.id: s for s in score(self._course, self._exercises, results).exercises}
+        mine = scores[exercise]
+        unit = mine.exercise.unit
+        stands_on = set(self._course.closure([exercise])) - {exercise}
+        if unit in broken:
+            culprits = broken & _imports(submission, unit)
+            stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
+        open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
+        if mine.passed or not open_needs or mine.untouched is Outcome.NOT_ATTEMPTED:
+            return None
+        stand_ins = standin.needed(self._course, exercise, open_needs)
+        if stand_ins is None:
+            return None
+        checks = [check for check in self._checks if check.exercise == exercise]
+        second = [_discreet(r) for r in self._run(submission, checks, deadline, stand_ins)]
+        if all(r.outcome in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED) for r in second):
+            return None
+        first = [result for result in results if result.exercise == exercise]
+        before = score(self._course, [exercise], first).score
+        after = score(self._course, [exercise], second).score
+        return second if after >= before else None
+
+    def _run(
+        self,
+        submission: Submission,
+        checks: Iterable[Check],
+        deadline: float,
+        stand_ins: Sequence[StandIn] = (),
+    ) -> list[CheckResult]:
+        host = RemoteHost(
+            self._sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
+        )
+        subject = Subject(self._course, host.perform)
+        results: list[CheckResult] = []
+        ends: Counter[tuple[str, Outcome]] = Counter()
+        left: dict[str, Outcome] = {}  # exercises that are not tried any further
+        try:
+            for check in checks:
+                if time.monotonic() > deadline:
+                    words = say("Not tried: the time for this submission was used up.")
+                    results.append(_unrun(check, Outcome.TIMEOUT, words))
+                elif check.exercise in left:
+                    words = say("Not tried: it went the same way twice.")
+                    results.append(_unrun(check, left[check.exercise], words))
+                else:
+                    result = self._one(check, subject)
+                    results.append(result)
+                    end = (check.exercise, result.outcome)
+                    ends[end] += result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED)
+                    if ends[end] >= _ENDS_MOST:
+                        left |= dict.fromkeys(self._standing_on(check.exercise), result.outcome)
+        finally:
+            self._broken |= host.broken
+            host.close()
+        return results
+
+    def _standing_on(self, exercise: str) -> list[str]:
+        """An exercise, and all that would meet what it has met."""
+        return [id for id in self._exercises if exercise in self._course.closure([id])]
+
+    def _one(self, check: Check, subject: Subject) -> CheckResult:
+        result, self._found[check.id] = self._suite.run(check, subject, self._answers)
+        return result
+
+    def _diagnosed(self, result: CheckResult) -> CheckResult:
+        signature = self._found.get(result.id)
+        if signature is None or not signature.tells:
+            return result
+        known = self._known(check.exercise)
+        return suspected(result, signature, known, self._titles(check.exercise))
+
+    def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
+        """Check -> what each known mistake of the exercise gives there."""
+        if exercise not in self._signatures:
+            bench = prove.Bench(self._course, self._suite)
+            mistakes = [m for m in self._mistakes if m.exercise == exercise]
+            self._signatures[exercise] = prove.signatures(bench, mistakes)
+        return self._signatures[exercise]
+
+    def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
+        return {m.id: (m.title, m.hint) for m in self._mistakes if m.exercise == exercise}
+
+
+def _unrun(check: Check, outcome: Outcome, words: Message) -> CheckResult:
+    return CheckResult(check.id, check.exercise, check.clause, check.title, outcome, (words,))
+
+
+def _imports(submission: Submission, unit: str) -> set[str]:
+    """The last names of the modules that a unit imports, whichever way it does."""
+    if unit not in submission.modules:
+        return set()
+    try:
+        tree = ast.parse(submission.modules[unit].text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.name.rpartition(".")[2] for alias in node.names}
+            names.add((getattr(node, "module", None) or "").rpartition(".")[2])
+    return names
+
+
+def _discreet(result: CheckResult) -> CheckResult:
+    """A result of the second run without what the student's code said there: it has met the
+    reference's values."""
+    if result.outcome is not Outcome.RAISED:
+        return replace(result, printed="")
+    words = say("On a sound version of what it stands on, your code raised an exception.")
+    return replace(result, message=(words,), frames=(), printed="")

@@ -1,0 +1,107 @@
+"""The judge's end of a stand-in: the reference's values and gradients, for a worker that asks.
+
+Where an exercise has lost points, what stands on it is graded once more on a sound one. The worker
+gets a function or a class whose every call comes here; no text of the reference goes there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.func import functional_call
+
+from grader.course import Course
+from grader.subject import across
+from grader.subject.remote import StandIn
+
+_PLAIN = (bool, int, float, str)
+
+
+def needed(course: Course, exercise: str, open_exercises: Sequence[str]) -> list[StandIn] | None:
+    """What must stand in for what, so that ``exercise`` is judged by itself.
+
+    Args:
+        course: the table.
+        exercise: what is to be graded again.
+        open_exercises: what has lost points, of all that it stands on.
+
+    Returns:
+        The stand-ins, or None where there is none: a method is nothing without its own class.
+    """
+    found: dict[str, StandIn] = {}
+    own_class = exercise.split(".")[:2]
+    for need in open_exercises:
+        unit, name, *method = need.split(".")
+        if [unit, name] == own_class:
+            if not method:
+                return None
+            found[need] = {"exercise": need, "kind": "method"}
+        else:
+            whole = f"{unit}.{name}"
+            kind = "module" if course.exercises[whole].init else "function"
+            found[whole] = {"exercise": whole, "kind": kind}
+    return list(found.values())
+
+
+def answer(question: Mapping[str, Any]) -> Any:
+    """Answer what a worker's stand-in asks; see `across`.
+
+    Raises:
+        Exception: the question is not one that a stand-in asks.
+    """
+    if "make" in question:
+        return _parts(_make(question["make"], question["init"]))
+    exercise = question["stand_in"]
+    return across.answer(question, lambda *call: _call(exercise, question, *call))
+
+
+def _call(
+    exercise: str,
+    question: Mapping[str, Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    state: dict[str, Any],
+) -> Any:
+    if question["init"] is None:
+        return _find(exercise)(*args, **kwargs)
+    unit, name, *method = exercise.split(".")
+    instance = _make(f"{unit}.{name}", question["init"])
+    if method:
+        return getattr(instance, method[0])(*args, **kwargs)
+    for path, value in question["plain"].items():
+        owner, _, leaf = path.rpartition(".")
+        setattr(operator.attrgetter(owner)(instance) if owner else instance, leaf, value)
+    instance.train(question["training"])
+    return functional_call(instance, state, tuple(args), kwargs)
+
+
+def _find(exercise: str) -> Any:
+    unit, _, name = exercise.partition(".")
+    return operator.attrgetter(name)(importlib.import_module(f"solutions.{unit}"))
+
+
+def _make(exercise: str, init: Sequence[Any]) -> nn.Module:
+    args, kwargs = init
+    made: nn.Module = _find(exercise)(*args, **kwargs)
+    return made
+
+
+def _parts(module: nn.Module) -> dict[str, Any]:
+    """What a stand-in's instance is made of: no code, only names, numbers and tensors."""
+    modules = {name: m for name, m in module.named_modules() if name}
+    plain = {
+        f"{prefix}.{name}" if prefix else name: value
+        for prefix, inner in [("", module), *modules.items()]
+        for name, value in vars(inner).items()
+        if isinstance(value, _PLAIN) and not name.startswith("_") and name != "training"
+    }
+    return {
+        "modules": {name: type(m).__name__ for name, m in modules.items()},
+        "parameters": {name: p.detach() for name, p in module.named_parameters()},
+        "buffers": dict(module.named_buffers()),
+        "plain": plain,
+    }

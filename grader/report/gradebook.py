@@ -1,0 +1,122 @@
+"""A class's results: `grades.csv`, a `result.json` for each submission, and a table to look at.
+
+The columns of `grades.csv` are a contract:
+
+    submission  the folder's or the archive's name
+    status      graded, ungraded (our fault: look at its result.json) or unreadable
+    score, max_score
+    <exercise>  one column for each, in the order of the course
+    notes       what was odd, and every adjustment
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.model import Message, Outcome, Submission
+from grader.report.language import Language
+from grader.score import Score
+
+_STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One submission of a class; without a score, it could not be read."""
+
+    submission: Submission
+    score: Score | None
+    notes: Sequence[Message]
+    result: dict[str, Any]
+
+    @property
+    def status(self) -> str:
+        if self.score is None:
+            return "unreadable"
+        return "graded" if self.score.graded else "ungraded"
+
+
+def write(out: Path, rows: Iterable[Row], exercises: Sequence[str], language: Language) -> None:
+    """Write everything; the same results give the same bytes."""
+    rows = list(rows)
+    for row in rows:
+        folder = out / row.submission.id
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(
+            folder / "result.json", json.dumps(row.result, ensure_ascii=False, indent=1) + "\n"
+        )
+    table = io.StringIO(newline="")
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
+    for row in rows:
+        writer.writerow([_cell(value) for value in _values(row, exercises, language)])
+    _replace(out / "grades.csv", table.getvalue())
+
+
+def _values(row: Row, exercises: Sequence[str], language: Language) -> list[str]:
+    notes = "; ".join(language.render(note) for note in row.notes)
+    if row.score is None:
+        return [row.submission.id, row.status, "", "", *("" for _ in exercises), notes]
+    points = {score.exercise.id: f"{score.score:g}" for score in row.score.exercises}
+    whole = [f"{row.score.score:g}" if row.score.graded else "", f"{row.score.max_score:g}"]
+    return [row.submission.id, row.status, *whole, *(points[id] for id in exercises), notes]
+
+
+def _cell(value: str) -> str:
+    """A text that a spreadsheet takes for a text, not for a formula."""
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(temporary, path)
+
+
+def show(console: Console, rows: Iterable[Row], language: Language) -> None:
+    """Print the class as a table: who earned what, and where each first lost points."""
+    table = Table(box=None, pad_edge=False)
+    for name, justify in (("submission", "left"), ("points", "right"), ("passed", "right"), ("first open", "left")):  # fmt: skip
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        name = Text("".join(c if c.isprintable() else "?" for c in row.submission.id))
+        if row.score is None:
+            words = "; ".join(language.render(note) for note in row.notes)
+            table.add_row(name, "-", "-", Text(words, "yellow"))
+            continue
+        passed = sum(e.passed for e in row.score.exercises)
+        points = (
+            f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
+        )
+        table.add_row(
+            name,
+            Text(points, _STYLES[row.status]),
+            f"{passed} / {len(row.score.exercises)}",
+            _first_open(row.score, language),
+        )
+    console.print(table)
+
+
+def _first_open(score: Score, language: Language) -> Text:
+    for exercise in score.exercises:
+        for check in exercise.checks:
+            if check.outcome is not Outcome.PASSED:
+                words = (
+                    language.render(check.message[0]) if check.message else language(check.title)
+                )
+                return Text.assemble(
+                    exercise.exercise.id, " ", (check.outcome.value, "red"), f"\n{words}"
+                )
+    return Text("")

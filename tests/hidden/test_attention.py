@@ -1,0 +1,407 @@
+"""Further checks of the unit `attention`, for grading."""
+
+import pytest
+import torch
+
+from grader.judge import clause, expect
+from grader.judge.properties import (
+    alone_as_in_batch,
+    gradient_fits,
+    layout_does_not_matter,
+    leaves_inputs_alone,
+    parts,
+    permutes_alike,
+    repeats,
+    unmoved_by,
+)
+
+SOFTMAX = "attention.stable_softmax"
+ATTENTION = "attention.scaled_dot_product_attention"
+SELF = "attention.self_attention"
+CROSS = "attention.cross_attention"
+
+
+# stable_softmax
+
+
+@clause(SOFTMAX, 1)
+@pytest.mark.parametrize("shape", [(6,), (1, 1), (2, 5, 3, 4)], ids=["1d", "single", "4d"])
+def test_softmax_of_any_rank(subject, draw, reference, shape):
+    """Tensors with any number of axes work"""
+    call = subject.attention.stable_softmax.on(draw.tensor(*shape))
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 1)
+def test_softmax_in_single_precision(subject, draw, reference):
+    """float32 scores give float32 weights"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 5, dtype=torch.float32), -1)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 1)
+def test_softmax_of_strided_scores(subject, draw):
+    """How the scores lie in memory does not matter"""
+    layout_does_not_matter(subject.attention.stable_softmax.on(draw.tensor(3, 5), -1), "scores")
+
+
+@clause(SOFTMAX, 2)
+@pytest.mark.parametrize("dim", [1, 2, -1, -4])
+def test_softmax_along_each_of_four_axes(subject, draw, reference, dim):
+    """`dim` may be any axis, also by name"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 2, 5, 4), dim=dim)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 3)
+def test_softmax_of_large_scores_along_first_axis(subject, draw, reference):
+    """Large scores do no harm along the first axis either"""
+    scores = draw.tensor(4, 3, 2, scale=3.0)
+    scores[:, 0] += 10_000
+    scores[:, 1] -= 10_000
+    scores[1, 2] = 9999.5
+    call = subject.attention.stable_softmax.on(scores, 0)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SOFTMAX, 3)
+def test_softmax_of_large_scores_in_single_precision(subject, draw):
+    """Scores of 1e4 give finite weights in float32, too"""
+    scores = draw.tensor(4, 5, dtype=torch.float32, scale=3000.0)
+    scores[0], scores[1] = 10_000, -10_000
+    weights = subject.attention.stable_softmax(scores, -1)
+    expect(weights).is_finite()
+    expect(weights[:2]).equals(0.2, within=1e-3)  # where log(5) is rounded on its way, at 1e4
+
+
+@clause(SOFTMAX, 4)
+def test_softmax_of_large_scores_in_half_precision(subject, draw):
+    """Scores of 1e4 give finite weights in float16, too"""
+    scores = draw.tensor(4, 5, dtype=torch.float16, scale=3000.0)
+    scores[0], scores[1] = 10_000, -10_000
+    expect(subject.attention.stable_softmax(scores, -1)).is_finite()
+
+
+@clause(SOFTMAX, 4)
+def test_softmax_of_half_precision_along_first_axis(subject, draw):
+    """float16 gives the right weights along any axis"""
+    scores = (draw.tensor(4, 3, scale=3.0) + 12.0).half()
+    weights = subject.attention.stable_softmax(scores, 0)
+    expect(weights).equals(torch.softmax(scores.double(), 0).half())
+
+
+@clause(SOFTMAX, 5)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=["float16", "float32"])
+def test_softmax_is_written_out_in_each_precision(subject, draw, dtype):
+    """No ready-made softmax does the work, in no precision"""
+    subject.attention.stable_softmax(draw.tensor(2, 3, 4, dtype=dtype))
+
+
+@clause(SOFTMAX, 6)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_softmax_gradient_fits_values(subject, draw, dim):
+    """The gradient is that of the values"""
+    gradient_fits(
+        subject, subject.attention.stable_softmax.on(draw.tensor(4, 3, 2), dim), draw, "scores"
+    )
+
+
+@clause(SOFTMAX, 7)
+def test_softmax_leaves_large_scores_alone(subject, draw):
+    """Large scores stay as they were, too"""
+    scores = draw.tensor(2, 3, 4, scale=3000.0)
+    leaves_inputs_alone(subject, subject.attention.stable_softmax.on(scores))
+
+
+# scaled_dot_product_attention
+
+
+@clause(ATTENTION, 1)
+@pytest.mark.parametrize("d_k", [1, 7, 40])
+def test_weights_for_any_width(subject, draw, reference, d_k):
+    """The scale fits keys of any width"""
+    query, key, value = draw.tensor(3, 4, d_k), draw.tensor(3, 5, d_k), draw.tensor(3, 5, 6)
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value)
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 1)
+def test_weights_repeat(subject, draw):
+    """The same inputs give the same results again"""
+    repeats(subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3)))
+
+
+@clause(ATTENTION, 1)
+def test_weights_of_strided_inputs(subject, draw):
+    """How the inputs lie in memory does not matter"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3, 2))
+    layout_does_not_matter(call, "query", "key", "value")
+
+
+@clause(ATTENTION, 1)
+def test_weights_of_large_scores_in_half_precision(subject, draw):
+    """float16 stays finite for scores in the hundreds"""
+    query, key, value = draw.attention_inputs(3, dtype=torch.float16)
+    output, weights = subject.attention.scaled_dot_product_attention(16 * query, 16 * key, value)
+    expect(weights).is_finite()
+    expect(output).is_finite()
+
+
+@clause(ATTENTION, 2)
+def test_order_of_keys_does_not_matter(subject, draw):
+    """Keys and values in another order give the same outputs"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
+    permutes_alike(call, draw, {"key": [1], "value": [1]}, [(), (2,)])
+
+
+@clause(ATTENTION, 2)
+def test_each_sample_by_itself(subject, draw):
+    """What stands elsewhere in the batch does not matter"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3, 2))
+    alone_as_in_batch(call, "query", "key", "value")
+
+
+@clause(ATTENTION, 2)
+def test_output_for_heads(subject, draw, reference):
+    """With heads, too, each output row is the sum of the values, each times its weight"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(2, 3))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 3)
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_hidden_content_moves_nothing(subject, draw, name):
+    """What stands at a hidden key does not matter"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, 1, key.size(1))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    unmoved_by(call, draw, name, ~mask.mT, [None, None])
+
+
+@clause(ATTENTION, 3)
+def test_mask_that_hides_nothing(subject, draw):
+    """A mask of nothing but True changes nothing"""
+    query, key, value = draw.attention_inputs(3, 2)
+    mask = torch.ones(3, 2, query.size(2), key.size(2), dtype=torch.bool)
+    plain = subject.attention.scaled_dot_product_attention.on(query, key, value)
+    for part, expected in zip(parts(plain.but(mask=mask)()), parts(plain())):
+        expect(part).equals(expected)
+
+
+@clause(ATTENTION, 3)
+def test_one_visible_key(subject, draw):
+    """A query that sees one key alone gets that key's value"""
+    query, key, value = draw.attention_inputs(3)
+    mask = torch.zeros(3, query.size(1), key.size(1), dtype=torch.bool)
+    mask[..., 1] = True
+    output, weights = subject.attention.scaled_dot_product_attention(query, key, value, mask)
+    expect(weights).equals(mask.double())
+    expect(output).equals(value[:, 1:2].expand_as(output))
+
+
+@clause(ATTENTION, 3)
+def test_masked_result_in_single_precision(subject, draw, reference):
+    """With heads and a mask, float32 stays float32"""
+    query, key, value = draw.attention_inputs(3, 2, dtype=torch.float32)
+    mask = draw.mask(3, 1, query.size(2), key.size(2))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 4)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_sentence_of_padding_alone(subject, draw, dtype):
+    """A sentence of nothing but padding leaves everything finite"""
+    query, key, value = draw.attention_inputs(3, 2, dtype=dtype)
+    mask = draw.mask(3, 1, 1, key.size(2))
+    mask[1] = False
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    output, weights = call()
+    expect(output).is_finite()
+    expect(weights).is_finite()
+    cotangents = draw.tensor(*output.shape, dtype=dtype), draw.tensor(*weights.shape, dtype=dtype)
+    for gradient in subject.vjp(call, cotangents, wrt=["query", "key", "value"]).values():
+        expect(gradient).is_finite()
+
+
+@clause(ATTENTION, 4)
+def test_loss_of_other_queries(subject, draw, reference):
+    """A query that sees no key does not disturb the gradients of the others"""
+    query, key, value = draw.attention_inputs(3)
+    mask = draw.mask(3, query.size(1), key.size(1))
+    mask[:, 1] = False
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    cotangents = [draw.tensor(3, query.size(1), size) for size in (value.size(2), key.size(1))]
+    for cotangent in cotangents:
+        cotangent[:, 1] = 0
+    expected = reference.vjp(call, cotangents, wrt=["query", "key", "value"])
+    for name, gradient in subject.vjp(call, cotangents, wrt=["query", "key", "value"]).items():
+        expect(gradient).equals(expected[name])
+
+
+@clause(ATTENTION, 5)
+@pytest.mark.parametrize(
+    ("leading", "queries"), [((3,), True), ((), True), ((1,), True), ((3,), False), (None, False)]
+)
+def test_masks_for_3d(subject, draw, reference, leading, queries):
+    """With 3-D inputs, any mask that broadcasts to the weights hides its keys"""
+    query, key, value = draw.attention_inputs(3)
+    rows = () if leading is None else (query.size(1) if queries else 1,)
+    mask = draw.mask(*(leading or ()), *rows, key.size(1))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 5)
+@pytest.mark.parametrize("leading", [(3, 2), (1, 1), (1, 2), (2,), (3, 1)])
+def test_masks_for_4d(subject, draw, reference, leading):
+    """With 4-D inputs, a mask may be the same for all sentences, all heads, or neither"""
+    query, key, value = draw.attention_inputs(3, 2)
+    mask = draw.mask(*leading, query.size(2), key.size(2))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 5)
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 1, 1, 5), (1, 2, 4, 1)])
+def test_4d_axes_of_size_one(subject, draw, reference, sizes):
+    """Axes of size 1 stay where they are"""
+    batch, heads, seq_q, seq_k = sizes
+    query, key, value = (draw.tensor(batch, heads, seq, 6) for seq in (seq_q, seq_k, seq_k))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value)
+    output, weights = call()
+    expect(weights).equals(reference.call(call)[1])
+    expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 6)
+def test_gradients_with_mask(subject, draw, reference):
+    """The gradients are right under a mask, too"""
+    query, key, value = draw.attention_inputs(3, 2)
+    mask = draw.mask(3, 1, query.size(2), key.size(2))
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    cotangents = [draw.tensor(3, 2, query.size(2), size) for size in (value.size(3), key.size(2))]
+    expected = reference.vjp(call, cotangents, wrt=["query", "key", "value"])
+    for name, gradient in subject.vjp(call, cotangents, wrt=["query", "key", "value"]).items():
+        expect(gradient).equals(expected[name])
+
+
+@clause(ATTENTION, 6)
+def test_gradients_fit_values(subject, draw):
+    """The gradients are those of the values"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
+    gradient_fits(subject, call, draw, "query", "key", "value")
+
+
+@clause(ATTENTION, 7)
+@pytest.mark.parametrize("leading", [(), (3, 1)], ids=["without-mask", "with-mask"])
+def test_4d_inputs_are_left_alone(subject, draw, leading):
+    """With heads, too, the inputs are the same after the call as before"""
+    query, key, value = draw.attention_inputs(3, 2)
+    mask = draw.mask(*leading, query.size(2), key.size(2)) if leading else None
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    leaves_inputs_alone(subject, call)
+
+
+# self_attention and cross_attention
+
+
+def _matrices(draw, d_in, d_out, dtype=torch.float64):
+    return [draw.tensor(d_in, d_out, dtype=dtype, scale=0.5) for _ in range(3)]
+
+
+@clause(SELF, 1)
+@pytest.mark.parametrize("seq", [1, 9])
+def test_self_weights_for_any_length(subject, draw, reference, seq):
+    """A sequence may be of any length"""
+    call = subject.attention.self_attention.on(draw.tensor(2, seq, 6), *_matrices(draw, 6, 4))
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(SELF, 1)
+def test_self_is_blind_to_order(subject, draw):
+    """Shuffled tokens give results that are shuffled alike"""
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
+    permutes_alike(call, draw, {"x": [1]}, [(1,), (1, 2)])
+
+
+@clause(SELF, 2)
+def test_self_sentences_by_themselves(subject, draw):
+    """What stands in other sentences does not matter"""
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
+    alone_as_in_batch(call, "x")
+
+
+@clause(SELF, 2)
+def test_self_in_single_precision(subject, draw, reference):
+    """float32 tokens give float32 results"""
+    x = draw.tensor(3, 5, 4, dtype=torch.float32)
+    call = subject.attention.self_attention.on(x, *_matrices(draw, 4, 6, torch.float32))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(SELF, 3)
+@pytest.mark.parametrize("leading", [(), (1,), (3, 1)], ids=["shared", "batch-of-1", "padding"])
+def test_self_mask_broadcasts(subject, draw, reference, leading):
+    """Any mask that broadcasts to the weights hides its keys"""
+    rows = () if leading == (3, 1) else (5,)
+    mask = draw.mask(*leading, *rows, 5)
+    call = subject.attention.self_attention.on(
+        draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), mask=mask
+    )
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(SELF, 3)
+def test_self_hidden_token_moves_no_other(subject, draw):
+    """What stands at a hidden token does not matter to the others"""
+    visible = torch.tensor([True, True, False, True, True])
+    call = subject.attention.self_attention.on(
+        draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), visible.expand(3, 5, 5)
+    )
+    others = visible[:, None]
+    unmoved_by(call, draw, "x", ~others, [others, others])
+
+
+@clause(CROSS, 1)
+@pytest.mark.parametrize(("seq_q", "seq_k"), [(1, 6), (6, 1), (5, 5)])
+def test_cross_weights_for_any_lengths(subject, draw, reference, seq_q, seq_k):
+    """The two sequences may be of any lengths"""
+    x, memory = draw.tensor(2, seq_q, 4), draw.tensor(2, seq_k, 4)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 4, 7))
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(CROSS, 2)
+def test_cross_is_blind_to_order_of_memory(subject, draw):
+    """A shuffled memory gives the same outputs"""
+    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6))
+    permutes_alike(call, draw, {"memory": [1]}, [(), (2,)])
+
+
+@clause(CROSS, 2)
+def test_cross_positions_by_themselves(subject, draw):
+    """What stands elsewhere in x does not matter"""
+    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6))
+    third = torch.tensor([False, False, True, False])[:, None]
+    unmoved_by(call, draw, "x", third, [~third, ~third])
+
+
+@clause(CROSS, 2)
+def test_cross_in_single_precision(subject, draw, reference):
+    """float32 vectors give float32 results"""
+    x, memory = (draw.tensor(3, seq, 4, dtype=torch.float32) for seq in (5, 6))
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 4, 7, torch.float32))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(CROSS, 3)
+@pytest.mark.parametrize("leading", [(4,), (1, 4), (3, 1)], ids=["shared", "batch-of-1", "padding"])
+def test_cross_mask_broadcasts(subject, draw, reference, leading):
+    """Any mask that broadcasts to the weights hides its positions"""
+    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
+    mask = draw.mask(*leading, 5)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask=mask)
+    expect(call()[1]).equals(reference.call(call)[1])

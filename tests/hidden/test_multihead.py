@@ -1,0 +1,210 @@
+"""Further checks of the unit `multihead`: other sizes, and properties of every right answer."""
+
+import pytest
+import torch
+
+from grader.judge import clause, expect
+from grader.judge.properties import (
+    alone_as_in_batch,
+    gradient_fits,
+    layout_does_not_matter,
+    permutes_alike,
+    repeats,
+    unmoved_by,
+)
+
+CLASS = "multihead.MultiHeadAttention"
+SPLIT = "multihead.MultiHeadAttention.split_heads"
+FORWARD = "multihead.MultiHeadAttention.forward"
+
+
+def layer_of(subject, draw, d_model=12, num_heads=2, plain=()):
+    """A layer with drawn weights; the Linears named in `plain` give back what they get."""
+    layer = subject.multihead.MultiHeadAttention(d_model, num_heads)
+    state = {name: 0.4 * value for name, value in draw.weights(layer).items()}
+    for name in plain:
+        state[f"{name}.weight"] = torch.eye(d_model, dtype=torch.float64)
+        state[f"{name}.bias"] = torch.zeros(d_model, dtype=torch.float64)
+    return layer.load(state)
+
+
+def inputs(draw, batch=3, seq_q=4, seq_k=5, d_model=12):
+    return [draw.tensor(batch, seq, d_model) for seq in (seq_q, seq_k, seq_k)]
+
+
+# The constructor
+
+
+@clause(CLASS, 1)
+@pytest.mark.parametrize("d_model, num_heads", [(6, 1), (15, 5), (4, 4)])
+def test_weights_of_other_sizes(subject, draw, d_model, num_heads):
+    """The four Linears are [d_model, d_model], however many heads there are"""
+    layer = subject.multihead.MultiHeadAttention(d_model, num_heads)
+    layer.load(draw.weights(layer))
+    expect(len(layer.describe()["trained"])).equals(8)
+
+
+@clause(CLASS, 2)
+@pytest.mark.parametrize("d_model, num_heads", [(6, 1), (15, 5), (4, 4)])
+def test_other_sizes_are_kept(subject, d_model, num_heads):
+    """num_heads and d_k are right for any number of heads"""
+    layer = subject.multihead.MultiHeadAttention(d_model, num_heads)
+    found = {name: layer.get(name) for name in ("num_heads", "d_k")}
+    expect(str(found)).equals(str({"num_heads": num_heads, "d_k": d_model // num_heads}))
+
+
+@clause(CLASS, 3)
+@pytest.mark.parametrize("d_model, num_heads", [(7, 2), (9, 6), (2, 3)])
+def test_other_heads_that_do_not_divide(subject, d_model, num_heads):
+    """No num_heads that leaves a remainder is accepted"""
+    with subject.raises("ValueError", "AssertionError"):
+        subject.multihead.MultiHeadAttention(d_model, num_heads)
+
+
+# split_heads
+
+
+@clause(SPLIT, 1)
+@pytest.mark.parametrize("batch, seq, num_heads", [(1, 5, 4), (2, 7, 3), (4, 1, 6)])
+def test_split_shape_of_other_sizes(subject, draw, batch, seq, num_heads):
+    """The output is [batch, num_heads, seq, d_k] for any number of heads"""
+    layer = subject.multihead.MultiHeadAttention(12, num_heads)
+    layer.split_heads(draw.tensor(batch, seq, 12), batch)
+
+
+@clause(SPLIT, 2)
+@pytest.mark.parametrize("num_heads", [1, 3, 4, 12])
+def test_slices_of_other_sizes(subject, draw, reference, num_heads):
+    """Head h takes neighbouring features, however many heads there are"""
+    layer = subject.multihead.MultiHeadAttention(12, num_heads)
+    call = layer.split_heads.on(draw.tensor(2, 1, 12), 2)
+    expect(call()).equals(reference.call(call))
+
+
+@clause(SPLIT, 3)
+@pytest.mark.parametrize("num_heads", [3, 6])
+def test_positions_keep_their_order(subject, draw, num_heads):
+    """Positions in another order come out in that order, in every head"""
+    layer = subject.multihead.MultiHeadAttention(12, num_heads)
+    call = layer.split_heads.on(draw.tensor(2, 5, 12), 2)
+    permutes_alike(call, draw, {"x": [1]}, [[2]])
+
+
+@clause(SPLIT, 3)
+def test_sentences_stay_apart(subject, draw):
+    """A change in one sentence shows in that sentence alone"""
+    layer = subject.multihead.MultiHeadAttention(12, 3)
+    call = layer.split_heads.on(draw.tensor(4, 2, 12), 4)
+    changed = torch.tensor([False, True, False, False])[:, None, None]
+    unmoved_by(call, draw, "x", changed, [~changed[:, None]])
+
+
+# forward
+
+
+@clause(FORWARD, 1)
+def test_keywords_and_float32(subject, draw, reference):
+    """Arguments by name work, and so does float32"""
+    layer = layer_of(subject, draw, 6, 1, plain=["w_o"]).to(torch.float32)
+    query, key, value = (x.float() for x in inputs(draw, d_model=6))
+    call = layer.on(query=query, key=key, value=value, mask=None)
+    for found, expected in zip(call(), reference.call(call)):
+        expect(found).equals(expected)
+
+
+@clause(FORWARD, 1)
+def test_layout_of_inputs(subject, draw):
+    """Inputs that are not contiguous give the same results"""
+    layout_does_not_matter(layer_of(subject, draw).on(*inputs(draw)), "query", "key", "value")
+
+
+@clause(FORWARD, 2)
+@pytest.mark.parametrize("num_heads", [1, 3, 4, 12])
+def test_other_numbers_of_heads(subject, draw, reference, num_heads):
+    """Each of 1, 3, 4 or 12 heads attends on its own slice"""
+    layer = layer_of(subject, draw, 12, num_heads, plain=["w_q", "w_k"])
+    x = draw.tensor(2, 5, 12)
+    call = layer.on(x, x, x)
+    expect(call()[1]).equals(reference.call(call)[1])
+
+
+@clause(FORWARD, 2)
+def test_heads_do_not_see_other_slices(subject, draw):
+    """What one head is asked does not move the weights of another"""
+    call = layer_of(subject, draw, 12, 3, plain=["w_q", "w_k"]).on(*inputs(draw))
+    asked = torch.arange(12) // 4 == 1
+    others = torch.tensor([True, False, True])[:, None, None]
+    output_moves = torch.tensor([False])
+    unmoved_by(call, draw, "query", asked, [output_moves, others])
+
+
+@clause(FORWARD, 3)
+@pytest.mark.parametrize("num_heads", [3, 4, 6])
+def test_other_heads_are_joined_and_mixed(subject, draw, reference, num_heads):
+    """The results of 3, 4 or 6 heads are joined in order, and w_o mixes them"""
+    layer = layer_of(subject, draw, 24, num_heads, plain=["w_q", "w_k"])
+    own = 40 * torch.eye(3, 24 // num_heads, dtype=torch.float64)
+    query = own.repeat(2, 1, num_heads)
+    key = torch.cat([own.roll(head, 0) for head in range(num_heads)], dim=1).repeat(2, 1, 1)
+    call = layer.on(query, key, draw.tensor(2, 3, 24))
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
+@clause(FORWARD, 4)
+@pytest.mark.parametrize("batch, seq_q, seq_k", [(1, 1, 6), (2, 6, 1), (5, 3, 2)])
+def test_other_lengths(subject, draw, batch, seq_q, seq_k):
+    """One query or many, one key or many, one sentence or many"""
+    call = layer_of(subject, draw).on(*inputs(draw, batch, seq_q, seq_k))
+    alone_as_in_batch(call, "query", "key", "value")
+
+
+@clause(FORWARD, 4)
+def test_order_of_queries_and_keys(subject, draw):
+    """Queries in another order give the same rows in that order; the order of keys is free"""
+    call = layer_of(subject, draw).on(*inputs(draw))
+    permutes_alike(call, draw, {"query": [1]}, [[1], [2]])
+    permutes_alike(call, draw, {"key": [1], "value": [1]}, [[], [3]])
+
+
+@clause(FORWARD, 5)
+@pytest.mark.parametrize("shape", [(1, 1, 4, 5), (3, 1, 4, 5), (1, 2, 1, 5), (1, 5)])
+def test_masks_of_other_shapes(subject, draw, shape):
+    """A mask of any shape that broadcasts hides keys"""
+    mask = draw.mask(*shape)
+    call = layer_of(subject, draw).on(*inputs(draw))
+    _, free = call()
+    _, weights = call.but(mask=mask)()
+    visible = free * mask
+    expect(weights).equals(visible / visible.sum(-1, keepdim=True))
+
+
+@clause(FORWARD, 5)
+def test_mask_of_all_true(subject, draw):
+    """A mask that hides nothing changes nothing"""
+    call = layer_of(subject, draw).on(*inputs(draw))
+    masked = call.but(mask=torch.ones(4, 5, dtype=torch.bool))
+    for found, expected in zip(masked(), call()):
+        expect(found).equals(expected)
+
+
+@clause(FORWARD, 5)
+def test_hidden_keys_do_not_matter(subject, draw):
+    """What stands at a hidden key does not show anywhere"""
+    mask = draw.mask(3, 1, 1, 5)
+    call = layer_of(subject, draw).on(*inputs(draw), mask)
+    hidden = ~mask[:, 0, 0, :, None]
+    unmoved_by(call, draw, "key", hidden, [None, None])
+
+
+@clause(FORWARD, 6)
+def test_gradients_fit_the_values(subject, draw):
+    """The gradients of query, key and value are those of what forward computes"""
+    layer = layer_of(subject, draw)
+    call = layer.on(*inputs(draw, batch=2), draw.mask(2, 1, 4, 5))
+    gradient_fits(subject, call, draw, "query", "key", "value")
+
+
+@clause(FORWARD, 2)
+def test_same_call_twice(subject, draw):
+    """The same call gives the same results twice, in training too"""
+    repeats(layer_of(subject, draw).train().on(*inputs(draw)))

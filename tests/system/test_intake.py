@@ -1,0 +1,258 @@
+"""Whatever a student hands in is read, with a note where it was odd, and none of it is run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader import intake
+from grader.intake import IntakeError
+from grader.model import Submission
+from grader.report.language import Language
+
+UNITS = ["attention", "masks"]
+CODE = "def f(x):\n    # naïve café\n    return x\n"
+
+
+def read(folder: Path, **files: bytes | str) -> Submission:
+    """Write files (``attention_py`` is attention.py) and read the folder."""
+    for name, content in files.items():
+        blob = content.encode() if isinstance(content, str) else content
+        (folder / name.replace("_", ".")).write_bytes(blob)
+    return intake.read_folder(folder, UNITS)
+
+
+def notes(submission: Submission) -> str:
+    return "\n".join(Language("en").render(note) for note in submission.notes)
+
+
+def cell(source: str | list[str], **more: Any) -> dict[str, Any]:
+    return {"cell_type": "code", "source": source, "metadata": {}, "outputs": [], **more}
+
+
+def notebook(*cells: dict[str, Any]) -> str:
+    return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def values(text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(text, "attention.py", "exec"), names)
+    return names
+
+
+# Files.
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        CODE.encode(),
+        CODE.encode("utf-8-sig"),
+        CODE.replace("\n", "\r\n").encode(),
+        CODE.replace("\n", "\r").encode(),
+        CODE.encode("utf-16"),
+        b"\xfe\xff" + CODE.encode("utf-16-be"),
+    ],
+    ids=["UTF-8", "BOM", "CRLF", "CR", "UTF-16", "UTF-16 big-endian"],
+)
+def test_any_unicode_file_is_read_without_a_word(tmp_path: Path, blob: bytes) -> None:
+    submission = read(tmp_path, attention_py=blob)
+    assert submission.modules["attention"].text == CODE
+    assert submission.notes == ()
+
+
+def test_windows_1252_is_read_with_a_note(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_py=CODE.replace("\n", "\r\n").encode("cp1252"))
+    assert submission.modules["attention"].text == CODE
+    assert notes(submission) == "attention.py is not UTF-8; it was read as Windows-1252."
+
+
+def test_any_bytes_are_read_as_something(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_py=bytes(range(256)), masks_py=b"\xff\xfeo")
+    assert set(submission.modules) == set(UNITS)
+    assert notes(submission).count("Windows-1252") == 2
+
+
+def test_a_huge_file_is_left_unread_with_a_note(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_py="#" * 1_000_001, masks_py="#" * 1_000_000)
+    assert submission.modules["attention"].text == ""
+    assert len(submission.modules["masks"].text) == 1_000_000
+    assert notes(submission) == "attention.py is larger than a module can be; it was not read."
+
+
+def test_stray_files_are_listed_and_not_read(tmp_path: Path) -> None:
+    submission = read(
+        tmp_path, attention_py=CODE, conftest_py="1 / 0", Masks2_py="", __init___py="", a_txt=""
+    )
+    assert set(submission.modules) == {"attention"}
+    assert set(submission.strays) >= {"conftest.py", "Masks2.py"}
+    assert "attention.py" not in submission.strays
+    assert not any(stray.endswith(".txt") for stray in submission.strays)
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_py="raise SystemExit", masks_py="((((")
+    assert submission.modules["attention"].text == "raise SystemExit"
+    assert submission.modules["masks"].text == "(((("
+
+
+def test_an_empty_folder_is_a_submission_without_modules(tmp_path: Path) -> None:
+    assert read(tmp_path).modules == {}
+
+
+def test_a_folder_in_place_of_a_file_is_no_module(tmp_path: Path) -> None:
+    (tmp_path / "attention.py").mkdir()
+    assert set(read(tmp_path, masks_py=CODE).modules) == {"masks"}
+
+
+@pytest.mark.parametrize("name", ["none", "a file"])
+def test_no_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(IntakeError, match="There is no folder") as caught:
+        intake.read_folder(tmp_path / name, UNITS)
+    assert name in str(caught.value)
+    assert "--path" in str(caught.value)
+
+
+def test_the_id_is_the_name_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "ada 爱达"
+    folder.mkdir()
+    assert read(folder).id == "ada 爱达"
+    monkeypatch.chdir(folder)
+    assert intake.read_folder(Path(), UNITS).id == "ada 爱达"
+
+
+# Notebooks.
+
+
+def test_a_notebook_gives_its_definitions(tmp_path: Path) -> None:
+    book = notebook(
+        {"cell_type": "markdown", "source": "def g(: no code"},
+        cell("import math\nSCALE = 2\nprint('hello')\n1 / 0"),
+        cell(["def f(x):\n", "    return SCALE * math.floor(x)"]),
+        cell("class A:\n    y: int = 3\n\nfor i in range(3):\n    f(i)"),
+    )
+    submission = read(tmp_path, attention_ipynb=book)
+    names = values(submission.modules["attention"].text)
+    assert names["f"](2.5) == 4
+    assert names["A"].y == 3
+    assert submission.notes == ()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%matplotlib inline\n!pip install torch\ndef f():\n    return 1",
+        "%%time\ndef f():\n    return 1",
+        "def f():\n    total = (7\n        % 2)\n    return total",
+        'def f():\n    """Docs.\n    % of all\n    """\n    return f.__doc__.count("%")',
+    ],
+    ids=["magics", "a cell's magic", "a remainder", "a percent sign in a text"],
+)
+def test_magics_are_left_out_and_nothing_else(tmp_path: Path, source: str) -> None:
+    submission = read(tmp_path, attention_ipynb=notebook(cell(source)))
+    assert values(submission.modules["attention"].text)["f"]() == 1
+
+
+@pytest.mark.parametrize("source", ["%%bash\nls -l *.py", "%%html\n<b>no</b>", "help?", "?help"])
+def test_a_cell_that_is_not_python_spoils_no_other(tmp_path: Path, source: str) -> None:
+    book = notebook(cell("def f():\n    return 1"), cell(source))
+    submission = read(tmp_path, attention_ipynb=book)
+    assert values(submission.modules["attention"].text)["f"]() == 1
+
+
+def test_a_decorator_belongs_to_its_function(tmp_path: Path) -> None:
+    source = "def twice(g):\n    return lambda: 2 * g()\n\n@twice\ndef f():\n    return 1"
+    submission = read(tmp_path, attention_ipynb=notebook(cell(source)))
+    assert values(submission.modules["attention"].text)["f"]() == 2
+
+
+def test_a_syntax_error_stays_for_the_student_to_be_told(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_ipynb=notebook(cell("def f(:\n    return 1")))
+    with pytest.raises(SyntaxError):
+        ast.parse(submission.modules["attention"].text)
+
+
+def test_cells_with_the_same_id(tmp_path: Path) -> None:
+    book = notebook(cell("x = 1", id="same"), cell("y = 2", id="same"))
+    names = values(read(tmp_path, attention_ipynb=book).modules["attention"].text)
+    assert (names["x"], names["y"]) == (1, 2)
+
+
+def test_an_odd_escape_in_a_cell_warns_nobody(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_ipynb=notebook(cell(r"x = '\d'")))
+    assert r"'\d'" in submission.modules["attention"].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "3", "null", "{}", '{"cells": 3}', '{"cells": [3]}', '{"cells": [{}]}',
+        '{"cells": [{"cell_type": "code"}]}', '{"cells": [{"cell_type": "code", "source": 3}]}',
+        '{"cells": [{"cell_type": "code", "source": [3]}]}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_a_broken_notebook_is_met_with_a_note(tmp_path: Path, text: str) -> None:
+    submission = read(tmp_path, attention_ipynb=text)
+    assert submission.modules["attention"].text == ""
+    assert notes(submission) == "attention.ipynb is not a notebook that can be read."
+
+
+@pytest.mark.parametrize(
+    "source", ["\0", "-" * 100_000 + "1", "x = " + "(" * 1000, "a" + ".b" * 50_000]
+)
+def test_a_cell_that_python_cannot_parse_crashes_nothing(tmp_path: Path, source: str) -> None:
+    assert "attention" in read(tmp_path, attention_ipynb=notebook(cell(source))).modules
+
+
+# Archives, and folders within folders.
+
+
+def archive(path: Path, **files: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in files.items():
+            file.writestr(name.replace("__", "/").replace("_", "."), text)
+    return path
+
+
+@pytest.mark.parametrize("place", ["", "exercises__", "ada__exercises__"])
+def test_modules_may_lie_deeper(tmp_path: Path, place: str) -> None:
+    path = archive(tmp_path / "ada.zip", **{f"{place}attention_py": CODE, "notes_txt": ""})
+    submission = intake.read(path, UNITS)
+    assert submission.id == "ada"
+    assert submission.modules["attention"].text == CODE
+    with zipfile.ZipFile(path) as file:
+        file.extractall(tmp_path / "folder")
+    assert intake.read(tmp_path / "folder", UNITS).modules["attention"].text == CODE
+
+
+def test_paths_and_links_that_lead_out_lead_nowhere(tmp_path: Path) -> None:
+    path = archive(tmp_path / "ada.zip", **{"..__masks_py": "stolen", "attention_py": CODE})
+    submission = intake.read(path, UNITS)
+    assert set(submission.modules) == {"attention"}
+    assert "lead out of it" in notes(submission)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = tmp_path / "ada"
+    folder.mkdir()
+    try:
+        (folder / "attention.py").symlink_to(tmp_path / "secret")
+    except OSError:
+        pytest.skip("no links here")
+    assert intake.read(folder, UNITS).modules == {}
+
+
+def test_an_archive_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+    path = archive(tmp_path / "ada.zip", attention_py=CODE * 50)
+    blob = path.read_bytes()
+    for spoiled in (b"", b"no zip", blob[:-30], blob[:45] + b"\xff" * 40 + blob[85:]):
+        path.write_bytes(spoiled)
+        with pytest.raises(IntakeError, match=r"ada\.zip cannot be read"):
+            intake.read(path, UNITS)

@@ -1,0 +1,149 @@
+"""Points come from checks alone: a clause is earned whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.course import Course, Exercise, Unit
+from grader.model import CheckResult, Outcome, say
+from grader.score import Score, score
+
+PASSED, WRONG = Outcome.PASSED, Outcome.WRONG_VALUE
+TITLES = {id: (f"Title of {id}.", f"Hint of {id}?") for id in "abc"}
+
+COURSE = Course(
+    "A course",
+    (
+        Unit(
+            "unit",
+            "Unit",
+            "Why.",
+            (
+                Exercise("unit", "first", (2, 3)),
+                Exercise("unit", "second", (5,), needs=("unit.first",)),
+                Exercise("unit", "third", (7,), needs=("unit.second",)),
+            ),
+        ),
+    ),
+)
+ALL = list(COURSE.exercises)
+
+
+def result(exercise: str, clause: int, outcome: Outcome, suspects: str = "") -> CheckResult:
+    return CheckResult(
+        f"unit.{exercise}/{clause}/test", f"unit.{exercise}", clause, "It holds", outcome,
+        (say("expected 1; found 2"),) if outcome is not PASSED else (),
+        suspects={id: TITLES[id] for id in suspects},
+    )  # fmt: skip
+
+
+def of(*results: CheckResult) -> Score:
+    return score(COURSE, ALL, results)
+
+
+def test_a_clause_is_earned_when_all_its_checks_pass() -> None:
+    scores = of(result("first", 1, PASSED), result("first", 1, WRONG), result("first", 2, PASSED))
+    first = scores.exercises[0]
+    assert first.clauses == [0, 3]
+    assert (first.score, first.max_score, first.passed) == (3, 5, False)
+
+
+def test_a_clause_without_a_check_is_not_earned() -> None:
+    assert of(result("first", 1, PASSED)).exercises[0].clauses == [2, 0]
+
+
+def test_all_passed() -> None:
+    scores = of(*(result(name, n, PASSED) for name, n in
+                  [("first", 1), ("first", 2), ("second", 1), ("third", 1)]))  # fmt: skip
+    assert (scores.score, scores.max_score) == (17, 17)
+    assert scores.passed
+    assert scores.graded
+
+
+def test_only_what_was_asked_for_counts() -> None:
+    checks = [result("first", 1, WRONG), result("second", 1, PASSED)]
+    scores = score(COURSE, ["unit.second"], checks)
+    assert [e.exercise.id for e in scores.exercises] == ["unit.second"]
+    assert (scores.score, scores.passed) == (5, True)
+
+
+@pytest.mark.parametrize("outcome", [o for o in Outcome if o is not PASSED])
+def test_no_other_outcome_earns_anything(outcome: Outcome) -> None:
+    assert of(result("first", 1, outcome)).score == 0
+
+
+def test_what_fails_on_something_unfinished_is_blocked() -> None:
+    scores = of(
+        result("first", 1, WRONG), result("second", 1, WRONG, "a"), result("third", 1, WRONG)
+    )
+    first, second, third = scores.exercises
+    assert first.checks[0].outcome is WRONG
+    for exercise, need in ((second, "unit.first"), (third, "unit.second")):
+        (check,) = exercise.checks
+        assert exercise.untouched is check.outcome is Outcome.BLOCKED
+        assert check.message == (say("It stands on {exercise}: finish that first.", exercise=need),)
+        assert check.mistake is None
+        assert not check.suspects
+
+
+def test_what_passes_on_something_unfinished_has_passed() -> None:
+    scores = of(result("first", 1, WRONG), result("second", 1, PASSED))
+    assert scores.exercises[1].score == 5
+
+
+def test_a_need_that_was_not_checked_blocks_nothing() -> None:
+    assert of(result("second", 1, WRONG)).exercises[1].checks[0].outcome is WRONG
+
+
+def test_a_fault_of_the_grader_is_never_a_zero() -> None:
+    scores = of(result("first", 1, WRONG), result("second", 1, Outcome.GRADER_ERROR))
+    assert not scores.graded
+    assert not scores.passed
+    assert scores.exercises[1].checks[0].outcome is Outcome.GRADER_ERROR  # not hidden as blocked
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "untouched"),
+    [
+        ([Outcome.NOT_ATTEMPTED, Outcome.NOT_ATTEMPTED], Outcome.NOT_ATTEMPTED),
+        ([Outcome.NOT_ATTEMPTED, Outcome.BLOCKED], Outcome.BLOCKED),
+        ([Outcome.NOT_ATTEMPTED, PASSED], None),
+        ([WRONG, WRONG], None),
+        ([], None),
+    ],
+)
+def test_untouched(outcomes: list[Outcome], untouched: Outcome | None) -> None:
+    checks = [result("first", number, outcome) for number, outcome in enumerate(outcomes, 1)]
+    assert of(*checks).exercises[0].untouched is untouched
+
+
+@pytest.mark.parametrize(
+    ("suspects", "named"),
+    [
+        (["a"], ["a"]),
+        (["ab"], [None]),
+        (["ab", "b"], ["b", "b"]),
+        (["ab", "bc"], ["b", "b"]),
+        (["abc", "ab"], [None, None]),
+        (["a", ""], ["a", None]),
+        (["ab", "c"], [None, "c"]),  # two mistakes at once: one can still be told
+        (["", ""], [None, None]),
+    ],
+    ids=["one", "two", "narrowed", "both narrowed", "two remain", "one failed check knows none",
+         "nothing in common", "none"],
+)  # fmt: skip
+def test_a_mistake_is_named_where_one_suspect_is_left(
+    suspects: list[str], named: list[str | None]
+) -> None:
+    scores = of(*(result("first", n, WRONG, ids) for n, ids in enumerate(suspects, 1)))
+    checks = scores.exercises[0].checks
+    assert [check.mistake for check in checks] == named
+    for check in checks:
+        words = [line.text for line in check.message]
+        told = [*TITLES[check.mistake]] if check.mistake else []
+        assert words == [*told, "expected 1; found 2"]
+
+
+def test_suspects_of_another_exercise_narrow_nothing() -> None:
+    scores = of(result("first", 1, WRONG, "ab"), result("second", 1, WRONG, "b"))
+    assert scores.exercises[0].checks[0].mistake is None
