@@ -1,1 +1,1 @@
-"""Measures the grader's speed. Figures are ratios within one run: machines differ, and are noisy."""
+"""Measures the grader's speed. Figures are ratios within one run: machines differ."""

@@ -30,14 +30,14 @@ class TransformerEncoderLayerSimple(nn.Module):
     Contract:
         1. First x = norm1(x + dropout(a)), where a is the output of ``self_attn`` from x to itself.
         2. Then x = norm2(x + dropout(f)), where f is feed_forward(x); this tensor is returned.
-        3. ``feed_forward`` is Linear(d_model, d_ff), ReLU, Linear(d_ff, d_model), and has no other
-           Linear.
+        3. ``feed_forward`` is Linear(d_model, d_ff), ReLU, Linear(d_ff, d_model), made in this
+           order, and has no other weights.
         4. ``norm1`` and ``norm2`` are two separate nn.LayerNorm(d_model), of any usual eps: each
            token is normalised by itself.
         5. In training, dropout acts on a and on f alone, number by number, before they are added;
            in evaluation, nothing is dropped.
         6. The mask reaches ``self_attn``, and hides keys as it does there.
-        7. The gradient of these formulas reaches x, and the caller's x is left as it was.
+        7. The gradient of these formulas reaches x, and the caller's x and mask stay as they were.
 
     Source: Vaswani et al. 2017, sections 3.1, 3.3 and 5.4 (norm after the addition: "post-norm").
     """

@@ -1,3 +1,6 @@
-"""The autograder: intake -> subject -> judge -> score -> report, each importing only what stands left of it."""
+"""The autograder: intake -> subject -> judge -> score -> report.
+
+Each stage imports only what stands left of it.
+"""
 
 __version__ = "0.1.0"

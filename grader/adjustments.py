@@ -29,6 +29,8 @@ class AdjustmentError(Exception):
 
 @dataclass(frozen=True)
 class Adjustment:
+    """One line of the file."""
+
     submission: str
     kind: str
     target: str
@@ -96,11 +98,8 @@ def adjust(
             )
         else:
             score = _override(score, a)
-            what = a.target or "the whole"
-            notes.append(
-                say("{what} was set to {value} by hand ({reason}).", what=what, value=f"{a.value:g}",
-                    reason=a.reason)
-            )  # fmt: skip
+            words = {"what": a.target or "the whole", "value": f"{a.value:g}", "reason": a.reason}
+            notes.append(say("{what} was set to {value} by hand ({reason}).", **words))
     return score, notes
 
 

@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from grader import adjustments
+from grader import adjustments, sample
 from grader import course as courses
 from grader import doctor as protections
 from grader import grade as grading
-from grader import sample
 from grader.course import Course, CourseError
 from grader.grade import Graded, Options
 from grader.report import gradebook, record
@@ -50,7 +49,6 @@ def run(
     console = Console(highlight=False)
     started = time.monotonic()
     present = _protections(unsafe)
-    options = Options(course.closure(chosen), jobs, limit_s, unsafe=unsafe, device=device)
     with contextlib.ExitStack() as stack:
         if submissions is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sample-class-")))
@@ -60,6 +58,14 @@ def run(
             folder = submissions
         found = grading.read_class(folder, course)
         stack.enter_context(_alone(out))
+        options = Options(
+            course.closure(chosen),
+            jobs,
+            limit_s,
+            unsafe=unsafe,
+            device=device,
+            secret_folders=(folder.resolve(), out.resolve()),
+        )
         adjusted = adjustments.read(out / "adjustments.csv", course)
         with _progress(console) as progress:
             grading.grade(course, found, out, options, present, progress)
@@ -113,7 +119,7 @@ def _protections(unsafe: bool) -> list[str]:
         raise ClassroomError(
             "Student code cannot be kept away from grades on this machine:\n"
             + "\n".join(lines)
-            + "\n`grader doctor` tells more. --unsafe grades all the same, and every report says so."
+            + "\n`grader doctor` tells more. --unsafe grades all the same, and each report says so."
         )
     names = sorted(f.name for f in found if f.state == "present")
     return ["UNSAFE", *names] if unsafe else names

@@ -58,9 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     validate.set_defaults(run=_validate)
     grade = commands.add_parser("grade", help="a class, graded behind walls (Linux)")
     grade.add_argument(
-        "submissions", nargs="?", type=Path, help="a folder with a folder or a zip for each student;"
-        " without it, the bundled sample class"
-    )  # fmt: skip
+        "submissions",
+        nargs="?",
+        type=Path,
+        help="holds a folder or a zip for each student; left out: the bundled sample class",
+    )
     grade.add_argument("--out", type=Path, default=Path("grades"), help="where results go")
     grade.add_argument("--only", action="append", default=[], metavar="TARGET")
     grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

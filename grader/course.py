@@ -15,7 +15,9 @@ from typing import Any
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+__all__ = ["ROOT", "Course", "CourseError", "Exercise", "Unit", "clauses", "load", "tomllib"]
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from grader import __version__, intake
 from grader.course import ROOT, Course
 from grader.intake import IntakeError
-from grader.judge.marker import Marked, Marker
 from grader.judge.suite import Suite, with_suite
+from grader.marker import Marked, Marker
 from grader.model import Message, Submission, say
 from grader.report import record
 from grader.subject.sandbox import Sandbox
@@ -47,6 +47,13 @@ class Options:
     submission_limit_s: float = 120.0
     unsafe: bool = False
     device: str = "cpu"
+    secret_folders: Sequence[Path] = ()  # besides the checkout, what no worker may see
+
+    def depends_on(self) -> str:
+        """What of these a result depends on."""
+        return repr(
+            (list(self.exercises), self.check_limit_s, self.submission_limit_s, self.device)
+        )
 
 
 @dataclass
@@ -126,8 +133,7 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
             course.update(path.read_bytes())
     import torch
 
-    made_by = [__version__, torch.__version__, options.device, sorted(protections)]
-    made_by += [list(options.exercises), options.check_limit_s, options.submission_limit_s]
+    made_by = (__version__, torch.__version__, sorted(protections), options.depends_on())
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
 
@@ -229,7 +235,7 @@ def _timed(
 
 
 def _sandbox(options: Options) -> Sandbox:
-    return Sandbox(unsafe=options.unsafe)
+    return Sandbox(secret=options.secret_folders, unsafe=options.unsafe)
 
 
 def _marker(course: Course, suite: Suite, sandbox: Sandbox, options: Options) -> Marker:

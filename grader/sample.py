@@ -1,6 +1,6 @@
 """The sample class: what `grade` grades when no folder is named, and what its tests go by.
 
-Each submission is an edit of the reference, made afresh, so the class cannot fall behind the course.
+Each submission is an edit of the reference, made afresh, so the class cannot fall behind.
 """
 
 from __future__ import annotations

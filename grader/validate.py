@@ -17,7 +17,7 @@ from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
 from grader.judge.prove import Attempt, Bench, record, rubbish
 from grader.judge.suite import Suite, with_suite
-from grader.model import Outcome
+from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
 from release import stubs
 
@@ -90,7 +90,7 @@ class Validation:
                 for number in checked - set(range(1, count + 1)):
                     self.holes.append(f"a check names {exercise.id} clause {number}; there is none")
 
-    def _accepted(self, variant: bank.Submission, exercises: Iterable[str]) -> bool:
+    def _accepted(self, variant: Submission, exercises: Iterable[str]) -> bool:
         tried = self.bench.attempts(variant, self.bench.checks(exercises))
         failed = [a for a in tried if a.outcome is not Outcome.PASSED]
         for attempt in failed:
@@ -142,7 +142,8 @@ class Validation:
             path = ANSWERS / f"{unit}.safetensors"
             if not recording.agrees_with(type(recording).read(path)):
                 self.holes.append(
-                    f"tests/public/answers/{path.name} is not what the suite gives: run `make answers`"
+                    f"tests/public/answers/{path.name} is not what the suite gives:"
+                    " run `make answers`"
                 )
 
 
@@ -166,7 +167,7 @@ def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | Non
     return common.pop() if common and len(common) == 1 else None
 
 
-def _stubs(course: Course, bench: Bench) -> bank.Submission:
+def _stubs(course: Course, bench: Bench) -> Submission:
     submission = bench.solution
     for unit in course.units:
         text = stubs.stub(unit.name, submission.modules[unit.name].text, course)

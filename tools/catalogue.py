@@ -1,6 +1,6 @@
 """Collects every text that a student sees into grader/locale/grader.pot, for translators.
 
-    python -m tools.catalogue          writes the template, and compiles the catalogues that there are
+    python -m tools.catalogue      writes the template, and compiles what is translated
 
 The texts are: what the code passes to `say`, the docstrings of checks, and the titles and hints of
 known mistakes.
@@ -29,16 +29,14 @@ def template() -> Catalog:
     from grader.judge import bank
 
     catalogue = Catalog(project="before-transformers", charset="utf-8")
-    for folder in ("grader",):
-        found = extract_from_dir(ROOT / folder, keywords=KEYWORDS)
-        for name, _line, message, comments, _context in found:
-            catalogue.add(message, locations=[(f"{folder}/{name}", None)], auto_comments=comments)
+    for name, _line, message, *_ in extract_from_dir(ROOT / "grader", keywords=KEYWORDS):
+        catalogue.add(message, locations=[(f"grader/{name}", 0)])
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if path.parent.name in ("public", "hidden"):
             for title in _titles(path):
-                catalogue.add(title, locations=[(f"tests/{path.parent.name}/{path.name}", None)])
+                catalogue.add(title, locations=[(f"tests/{path.parent.name}/{path.name}", 0)])
     for mistake in bank.mistakes(courses.load()):
-        place = [(f"solutions/mistakes/{mistake.unit}.toml", None)]
+        place = [(f"solutions/mistakes/{mistake.unit}.toml", 0)]
         catalogue.add(mistake.title, locations=place)
         catalogue.add(mistake.hint, locations=place)
     return catalogue
@@ -64,7 +62,9 @@ def committed() -> Catalog:
 def main() -> int:
     """Write the template and compile what is translated."""
     with TEMPLATE.open("wb") as file:
-        write_po(file, template(), omit_header=True, sort_output=True, width=100)
+        write_po(
+            file, template(), omit_header=True, sort_output=True, include_lineno=False, width=100
+        )
     print(f"{TEMPLATE.relative_to(ROOT)}: {len(texts(template()))} texts")
     for path in sorted(LOCALE.glob("*/LC_MESSAGES/grader.po")):
         with path.open("rb") as source, path.with_suffix(".mo").open("wb") as compiled:

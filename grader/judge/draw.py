@@ -1,8 +1,8 @@
 """The inputs of checks: drawn so that every size is distinct and no mistake can hide.
 
-Values are float64 N(0, 1) rounded to multiples of 2**-20, from numpy's frozen `RandomState`, so that
-they are the same bits on every machine. The seed is the check's id and, in hidden runs, a secret of
-the course: the whole class meets the same inputs.
+Values are float64 N(0, 1) rounded to multiples of 2**-20, from numpy's frozen `RandomState`, so
+that they are the same bits on every machine. The seed is the check's id and, in hidden runs, a
+secret of the course: the whole class meets the same inputs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Draw:
         self, *leading: int, dtype: torch.dtype = torch.float64
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Query ``[*leading, seq_q, d_k]``, key ``[*leading, seq_k, d_k]``, value
-        ``[*leading, seq_k, d_v]``, every size distinct; ``leading`` defaults to a batch of 3."""
+        ``[*leading, seq_k, d_v]``, every size distinct; ``leading`` defaults to a batch of 3.
+        """
         leading = leading or (3,)
         free = [n for n in range(2, 9) if n not in leading]
         seq_q, seq_k, d_k, d_v = (int(n) for n in self._random.permutation(free)[:4])
@@ -66,8 +67,9 @@ class Draw:
         )
 
     def mask(self, *shape: int, hidden: float = 0.4) -> Tensor:
-        """bool: about ``hidden`` of the keys are False; every row keeps a visible key and, if it has
-        two keys or more, a hidden one."""
+        """bool: about ``hidden`` of the keys are False; every row keeps a visible key and, if it
+        has two keys or more, a hidden one.
+        """
         chance = self._random.random_sample(shape)
         visible = chance >= hidden
         np.put_along_axis(visible, chance.argmax(-1)[..., None], True, -1)
@@ -77,7 +79,8 @@ class Draw:
 
     def tokens(self, batch: int, seq: int, vocab_size: int, pad_id: int = 0) -> Tensor:
         """int64 ``[batch, seq]`` with padding at the left, at the right and in between, and a real
-        token in every row."""
+        token in every row.
+        """
         ids = self._random.randint(0, vocab_size - 1, (batch, seq))
         ids = ids + (ids >= pad_id)  # any id but pad_id
         padded = self.mask(batch, seq, hidden=0.3).numpy()

@@ -1,8 +1,8 @@
 """What right implementations have in common, whatever they compute.
 
-Such properties catch almost every structural mistake, and none of scale: an exercise needs checks of
-both kinds. Each function makes the call it is given again, with something changed, and compares the
-student's results with one another; so none of them asks the reference.
+Such properties catch almost every structural mistake, and none of scale: an exercise needs checks
+of both kinds. Each function makes the call it is given again, with something changed, and compares
+the student's results with one another; so none of them asks the reference.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def unmoved_by(call: Call, draw: Draw, name: str, where: Tensor, unmoved: Sequen
         draw: draws the other content.
         name: the argument that changes, a floating tensor.
         where: bool, broadcastable to the argument: the places that change.
-        unmoved: for each part of the result, bool, broadcastable to it: what must stay; None for all.
+        unmoved: for each part of the result, bool, broadcastable to it: what must stay; None: all.
     """
     value: Tensor = call[name]
     other = torch.where(where, draw.tensor(*value.shape, dtype=value.dtype, scale=3.0), value)

@@ -84,6 +84,7 @@ class Watchdog:
 
 
 def main() -> None:
+    """Serve one request; whatever happens is an event."""
     request = json.load(sys.stdin)
     events = Events()
     try:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 
@@ -27,11 +27,28 @@ from grader.subject.proxy import Subject
 
 _INI = Path(__file__).with_name("pytest.ini")
 # What pytest can do that a suite does not need; each costs time at start or for every check.
-_OFF = (
-    "cacheprovider capture debugging doctest faulthandler junitxml legacypath logging monkeypatch"
-    " pastebin recwarn setuponly setupplan stepwise terminal threadexception tmpdir"
-    " unittest unraisableexception warnings"
-).split()
+_OFF = [
+    "cacheprovider",
+    "capture",
+    "debugging",
+    "doctest",
+    "faulthandler",
+    "junitxml",
+    "legacypath",
+    "logging",
+    "monkeypatch",
+    "pastebin",
+    "recwarn",
+    "setuponly",
+    "setupplan",
+    "stepwise",
+    "terminal",
+    "threadexception",
+    "tmpdir",
+    "unittest",
+    "unraisableexception",
+    "warnings",
+]
 
 
 def clause(exercise: str, number: int) -> pytest.MarkDecorator:
@@ -77,16 +94,17 @@ class Suite:
         self.checks = [Check.of(item) for item in items]
         self.secret = secret
         self._by_item = {check.item: check for check in self.checks}
-        self.subject: Subject | None = None
-        self.reference: Reference | None = None
-        self._error: BaseException | None = None
+        self.subject: Subject  # of the check that is running
+        self.reference: Reference
+        self._errors: list[BaseException] = []
 
     def draw(self, item: pytest.Function) -> Draw:
         return Draw(self._by_item[item].id, self.secret)
 
     def note(self, error: BaseException | None) -> None:
         """Called by the plugin when a phase of a test ends in an exception."""
-        self._error = self._error or error
+        if error is not None:
+            self._errors.append(error)
 
     def attempt(
         self, check: Check, subject: Subject, answers: Answers
@@ -96,12 +114,13 @@ class Suite:
         Returns:
             What it raised, and the signature of its failure if a tensor was judged.
         """
-        self.subject, self.reference, self._error = subject, Reference(answers), None
+        self.subject, self.reference = subject, Reference(answers)
+        self._errors.clear()
         begin()
         answers.begin(check.id)
         subject.begin(self.draw(check.item).seed)
         check.item.ihook.pytest_runtest_protocol(item=check.item, nextitem=None)
-        error = self._error
+        error = self._errors[0] if self._errors else None
         if isinstance(error, Failure) and error.found is not None:
             return error, Signature(steps(), error.outcome.value, error.found)
         return error, None
@@ -192,7 +211,8 @@ class _Plugin:
         try:  # pytest would turn an exception into text
             if self._broken:
                 raise CourseError("A suite cannot be read.\n" + "\n".join(self._broken))
-            self.suite = Suite(session.items, self._secret)
+            items = [item for item in session.items if isinstance(item, pytest.Function)]
+            self.suite = Suite(items, self._secret)
             self.result = self._body(self.suite)
         except BaseException as error:
             self.error = error
@@ -204,8 +224,9 @@ class _Plugin:
     ) -> pytest.TestReport:
         error = call.excinfo.value if call.excinfo else None
         self.suite.note(error)
-        outcome = "failed" if error else "passed"
-        return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
+        outcome: Literal["failed", "passed"] = "failed" if error else "passed"
+        when: Any = call.when
+        return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, when)
 
 
 def with_suite(paths: Iterable[Path], body: Callable[[Suite], Any], secret: str = "") -> Any:

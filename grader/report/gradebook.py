@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,26 +81,28 @@ def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def show(console: Console, rows: Iterable[Row], language: Language) -> None:
     """Print the class as a table: who earned what, and where each first lost points."""
     table = Table(box=None, pad_edge=False)
-    for name, justify in (("submission", "left"), ("points", "right"), ("passed", "right"), ("first open", "left")):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    table.add_column("submission", overflow="fold")
+    table.add_column("points", justify="right")
+    table.add_column("passed", justify="right")
+    table.add_column("first open", overflow="fold")
     for row in rows:
-        name = Text("".join(c if c.isprintable() else "?" for c in row.submission.id))
+        shown = Text("".join(c if c.isprintable() else "?" for c in row.submission.id))
         if row.score is None:
             words = "; ".join(language.render(note) for note in row.notes)
-            table.add_row(name, "-", "-", Text(words, "yellow"))
+            table.add_row(shown, "-", "-", Text(words, "yellow"))
             continue
         passed = sum(e.passed for e in row.score.exercises)
         points = (
             f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
         )
         table.add_row(
-            name,
+            shown,
             Text(points, _STYLES[row.status]),
             f"{passed} / {len(row.score.exercises)}",
             _first_open(row.score, language),

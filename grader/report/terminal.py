@@ -82,7 +82,7 @@ class Terminal:
             line = Table.grid(padding=(0, 1))
             line.add_row("", Text(mark, style), str(check.clause), Text(self._say(check.title)))
             self._console.print(line)
-            reason = self._words(check)
+            reason = check.mistake or self._words(check)
             if reason and reason not in told and not common:
                 self._reason(check)
             told.add(reason)
@@ -157,7 +157,8 @@ def _common(exercise: ExerciseScore) -> CheckResult | None:
 
 def _once(checks: tuple[CheckResult, ...]) -> Iterator[CheckResult]:
     """Checks of the same clause and title, such as those of one test with several inputs, as one:
-    the first that failed, else the first."""
+    the first that failed, else the first.
+    """
     groups: dict[tuple[int, str], list[CheckResult]] = {}
     for check in checks:
         groups.setdefault((check.clause, check.title), []).append(check)

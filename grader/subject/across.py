@@ -32,7 +32,7 @@ class _Across(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
+    @once_differentiable
     def backward(ctx: Any, *cotangent: Tensor) -> Any:
         tensors = [tensor.detach() for tensor in ctx.saved_tensors]
         gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
@@ -66,7 +66,7 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         "kwargs": {name: take(arg) for name, arg in kwargs.items()},
         "state": {name: take(value) for name, value in (state or {}).items()},
     }
-    return _Across.apply(ask, request, *tensors)
+    return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
 
 
 def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
@@ -118,8 +118,9 @@ def function(ask: Ask, exercise: str) -> Callable[..., Any]:
 
 def method(ask: Ask, exercise: str, cls: type) -> Callable[..., Any]:
     """A method that stands in for one of a student's class, whose instances from now on remember
-    what they were made with."""
-    original = cls.__init__
+    what they were made with.
+    """
+    original = cls.__init__  # type: ignore[misc]
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         object.__setattr__(self, "_made_with", [args, kwargs])
@@ -134,7 +135,8 @@ def method(ask: Ask, exercise: str, cls: type) -> Callable[..., Any]:
 
 def module(ask: Ask, exercise: str) -> type[nn.Module]:
     """A class that stands in for a student's: parameters here, by their declared names, and the
-    judge's own forward."""
+    judge's own forward.
+    """
 
     class StandIn(nn.Module):
         def __init__(self, *args: Any, **kwargs: Any) -> None:

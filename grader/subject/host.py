@@ -36,7 +36,7 @@ class Host:
     Args:
         submission: the student's modules.
         units: the names of the course's units.
-        on_import: told the name of a unit just before it is imported, for whoever watches for hangs.
+        on_import: told the name of a unit just before it is imported, for who watches for hangs.
         finish: see `Namespace`.
     """
 
@@ -255,7 +255,7 @@ class Host:
         if isinstance(where, int):
             owner = self._objects[where]
             if name == "forward":
-                return owner  # through __call__, as everyone does
+                return owner  # type: ignore[no-any-return]  # by __call__, as everyone does
             file = type(owner).__name__
         else:
             owner = self._unit(where)
@@ -291,6 +291,7 @@ def frame_text(frame: traceback.FrameSummary) -> str:
 
 class _Rules:
     # Apart from the mode: a mode's own method is wrapped by torch, and so imports torch.compile.
+    seen: set[str]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         self.seen.add(func.overloadpacket.__name__)
@@ -301,8 +302,8 @@ class _Watch(_Rules, TorchDispatchMode):
     """Notes the operators that are called, whatever name they were called by."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[str] = set()
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = set()
 
 
 def _copies(args: Sequence[Data], kwargs: dict[str, Data]) -> tuple[list[Data], dict[str, Data]]:

@@ -125,8 +125,8 @@ class Subject:
                 raise Failure(
                     Outcome.WRONG_VALUE,
                     say(
-                        "No gradient reaches `{name}`. Look for what cuts it off: `.detach()`, `.data`,"
-                        " `.item()`, `torch.no_grad()`, or a result that isn't used.",
+                        "No gradient reaches `{name}`. Look for what cuts it off: `.detach()`,"
+                        " `.data`, `.item()`, `torch.no_grad()`, or a result that isn't used.",
                         name=name,
                     ),
                 )
@@ -151,6 +151,7 @@ def sorted_wrt(call: Call, wrt: Sequence[str]) -> list[str]:
 def vjp_request(
     call: Call, cotangent: Tensor | Sequence[Tensor | None], wrt: Sequence[str]
 ) -> dict[str, Any]:
+    """The arguments of the host's operation ``vjp``."""
     names = list(call.function.exercise.takes)
     return {
         "target": call.function.target,

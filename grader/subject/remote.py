@@ -201,4 +201,4 @@ _FITS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
     "accelerator": lambda answer, arguments: isinstance(answer, bool),
 }
 
-__all__ = ["RemoteHost", "Ref", "StandIn"]
+__all__ = ["Ref", "RemoteHost", "StandIn"]

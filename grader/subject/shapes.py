@@ -9,7 +9,7 @@ Sizes = dict[str, Any]  # letter -> int, and "..." -> the leading axes
 
 
 def bind(spec: str, shape: tuple[int, ...], sizes: Sizes) -> None:
-    """Let each letter of ``spec`` stand for the size that ``shape`` has there; the first one wins."""
+    """Let each letter of ``spec`` stand for the size that ``shape`` has there; the first wins."""
     axes = spec.split()
     if axes[:1] == ["..."]:
         axes = axes[1:]
@@ -24,8 +24,8 @@ def bind(spec: str, shape: tuple[int, ...], sizes: Sizes) -> None:
 def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape in numbers.
 
-    >>> resolve("batch num_heads seq d_model/num_heads", dict(batch=3, num_heads=2, seq=4, d_model=12))
-    (3, 2, 4, 6)
+    >>> resolve("batch num_heads d_model/num_heads", dict(batch=3, num_heads=2, d_model=12))
+    (3, 2, 6)
 
     Raises:
         KeyError: a letter that nothing has bound: the course's table is at fault.

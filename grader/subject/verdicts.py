@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from grader.subject.faults import Failure, Fault, Ref
 
 def of(fault: Fault, takes: Sequence[str] = ()) -> Failure:
     """The verdict on a fault; ``takes`` names the arguments of the call's contract."""
-    outcome, *message = _VERDICTS[fault.kind]({**fault.detail, "takes": takes})
+    judge: Callable[[dict[str, Any]], tuple[Any, ...]] = _VERDICTS[fault.kind]
+    outcome, *message = judge({**fault.detail, "takes": takes})
     types = fault.detail.get("types", ())
     standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
     return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin)
@@ -35,6 +36,8 @@ def describe(value: Any) -> str:
 
 
 def short(dtype: torch.dtype) -> str:
+    """A dtype's name without the module."""
+    """A dtype's name without the module."""
     return str(dtype).removeprefix("torch.")
 
 

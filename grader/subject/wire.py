@@ -221,7 +221,7 @@ class _Packer:
             self._room -= storage.nbytes()
             if self._room < 0:
                 raise WireError(f"the message holds more than {_BODY_MOST} bytes")
-            flat = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[call-overload]
+            flat = torch.empty(0, dtype=torch.uint8).set_(storage)
             self.memories.append(flat.numpy().tobytes())
         return self._memory_numbers[address]
 

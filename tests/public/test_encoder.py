@@ -109,9 +109,17 @@ def test_both_norms_act(subject, draw):
 def test_norm_of_each_token(subject, draw):
     """A norm takes the numbers of one token, whatever the others are"""
     layer, x = _layer(subject, draw, ATTENTION, THOUGHT).train(), draw.tensor(3, 5, 8)
-    x[1, 3] = x[0, 2]
+    expect(layer(x)[:2, :4]).equals(layer(x[:2, :4]))
+
+
+@clause(LAYER, 4)
+def test_eps_is_small(subject, draw):
+    """The eps of a norm is too small to change ordinary numbers"""
+    layer = subject.encoder.TransformerEncoderLayerSimple(8, 2, 7, 0.1)
+    layer.load(_weights(draw, layer)).eval()
+    x = draw.tensor(3, 5, 8)
     found = layer(x)
-    expect(found[1, 3]).equals(found[0, 2])
+    expect(found).equals(layer.set("norm1.eps", 1e-5).set("norm2.eps", 1e-5)(x), within=1e-2)
 
 
 @clause(LAYER, 5)
@@ -161,7 +169,7 @@ def test_mask_hides_keys(subject, draw):
     """A hidden token has no part: the others get the same without it"""
     layer, x = _layer(subject, draw), draw.tensor(3, 5, 8)
     seen = torch.tensor([[1, 0, 1, 1, 0], [0, 1, 1, 0, 1], [1, 1, 0, 0, 1]]).bool()
-    found = layer(x, seen.reshape(3, 1, 1, 5))
+    found = layer(x, mask=seen.reshape(3, 1, 1, 5))
     expect(found[seen]).equals(layer(x[seen].reshape(3, 3, 8)).flatten(0, 1))
 
 

@@ -83,7 +83,7 @@ class Marker:
         self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
 
     def mark(self, submission: Submission) -> Marked:
-        """Run every check, and those of what stands on an open exercise once more on a sound one."""
+        """Run every check, and what stands on an open exercise once more on a sound one."""
         deadline = time.monotonic() + self._submission_limit_s
         self._broken: set[str] = set()
         self._found: dict[str, Signature | None] = {}
@@ -181,8 +181,8 @@ class Marker:
         signature = self._found.get(result.id)
         if signature is None or not signature.tells:
             return result
-        known = self._known(check.exercise)
-        return suspected(result, signature, known, self._titles(check.exercise))
+        known = self._known(result.exercise)
+        return suspected(result, signature, known, self._titles(result.exercise))
 
     def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
         """Check -> what each known mistake of the exercise gives there."""
@@ -218,7 +218,8 @@ def _imports(submission: Submission, unit: str) -> set[str]:
 
 def _discreet(result: CheckResult) -> CheckResult:
     """A result of the second run without what the student's code said there: it has met the
-    reference's values."""
+    reference's values.
+    """
     if result.outcome is not Outcome.RAISED:
         return replace(result, printed="")
     words = say("On a sound version of what it stands on, your code raised an exception.")
