@@ -174,6 +174,7 @@ def test_masks_of_other_shapes(subject, draw, shape):
     call = layer_of(subject, draw).on(*inputs(draw))
     _, free = call()
     _, weights = call.but(mask=mask)()
+    expect(weights, where=~mask).equals(0)
     visible = free * mask
     expect(weights).equals(visible / visible.sum(-1, keepdim=True))
 

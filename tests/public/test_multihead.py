@@ -148,6 +148,7 @@ def test_a_mask_hides_keys(subject, draw, shape):
     call = layer.on(*(draw.tensor(3, seq, 12) for seq in (4, 5, 5)))
     _, free = call()
     _, weights = call.but(mask=mask)()
+    expect(weights, where=~mask).equals(0)
     visible = free * mask
     expect(weights).equals(visible / visible.sum(-1, keepdim=True))
 
