@@ -52,6 +52,7 @@ endif
 CORE := .venv/set-up/core
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
+MEASURING := .venv/set-up/notebooks.extra
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
@@ -83,6 +84,8 @@ $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
 $(WORKING): $(INPUTS)
 	$(call set-up,instructor dev)
+$(MEASURING): $(INPUTS)
+	$(call set-up,instructor notebooks)
 
 .PHONY: ask
 ask:
@@ -124,7 +127,7 @@ test-slow: $(WORKING) ## the project's slow tests alone
 
 test-all: test test-slow ## both
 
-bench: $(GRADING) ## measure the grader's speed
+bench: $(MEASURING) ## measure the grader's speed, beside nbgrader's
 	@$(RUN) -m bench
 
 lint: $(WORKING) ## style, types, import directions, workflows

@@ -64,15 +64,21 @@ class Check:
         """
         try:
             while not self._round(progress):
+                self._end()
                 self._child = self._start()
         finally:
-            self._child.kill()
-            self._child.wait()
+            self._end()
         return [self._results[id] for id in self._plan]
+
+    def _end(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        if self._child.stderr:
+            self._child.stderr.close()
 
     def _start(self) -> subprocess.Popen[str]:
         request = {
-            "path": str(self._path),
+            "path": str(self._path.resolve()),
             "exercises": self._exercises,
             "skip": list(self._results),
             "hung": self._hung,
@@ -87,6 +93,7 @@ class Check:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
             env=environment,
             encoding="utf-8",
         )
@@ -136,8 +143,9 @@ class Check:
         out = child.stdout
 
         def read() -> None:
-            for line in out:
-                lines.put(line)
+            with out:
+                for line in out:
+                    lines.put(line)
             lines.put("")
 
         threading.Thread(target=read, daemon=True).start()

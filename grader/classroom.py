@@ -41,14 +41,16 @@ def run(
     device: str,
     unsafe: bool,
     language: Language,
+    spawn: bool = False,
 ) -> int:
     """Grade a class; 0 if every submission has its points."""
     warnings.filterwarnings("ignore")
+    _hold_device(device)
     course = courses.load()
     chosen = course.select(only)
     console = Console(highlight=False)
     started = time.monotonic()
-    present = _protections(unsafe)
+    present = _protections(unsafe, spawn, device)
     with contextlib.ExitStack() as stack:
         if submissions is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sample-class-")))
@@ -64,6 +66,7 @@ def run(
             limit_s,
             unsafe=unsafe,
             device=device,
+            spawn=spawn,
             secret_folders=(folder.resolve(), out.resolve()),
         )
         adjusted = adjustments.read(out / "adjustments.csv", course)
@@ -106,13 +109,32 @@ def _row(
     return Row(one.submission, points, [*one.submission.notes, *notes], result)
 
 
-def _protections(unsafe: bool) -> list[str]:
+def _hold_device(name: str) -> None:
+    """See that there is such a device.
+
+    Raises:
+        ClassroomError: there is none.
+    """
+    if name not in ("cpu", "cuda"):
+        raise ClassroomError(f"--device takes cpu or cuda; there is no device {name!r}.")
+    if name == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        reason = "CUDA finds none" if torch.version.cuda else "this torch was built without CUDA"
+        raise ClassroomError(
+            f"There is no GPU here that torch can use ({reason}): grade with --device cpu."
+        )
+
+
+def _protections(unsafe: bool, spawn: bool, device: str) -> list[str]:
     """The names of the protections that are present, each tried in a real worker.
 
     Raises:
         ClassroomError: an essential one is absent, and ``unsafe`` was not said.
     """
-    found = protections.examine(unsafe=unsafe)
+    found = protections.examine(unsafe=unsafe, spawn=spawn or device != "cpu", device=device)
     missing = [f for f in found if f.essential and f.state == "absent"]
     if missing and not unsafe:
         lines = [f"  {f.name}: {f.detail}. {f.advice}" for f in missing]

@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     grade.add_argument("--device", default="cpu", help="cpu or cuda")
     grade.add_argument(
+        "--spawn", action="store_true", help="workers as --device cuda has them, to try them out"
+    )
+    grade.add_argument(
         "--unsafe", action="store_true", help="grade although protections are absent"
     )
     grade.add_argument("--lang", help="en or zh")
@@ -130,6 +133,7 @@ def _grade(arguments: argparse.Namespace) -> int:
         arguments.device,
         arguments.unsafe,
         Language(arguments.lang),
+        arguments.spawn,
     )
 
 

@@ -170,18 +170,22 @@ _LAYER_ADVICE = {
 _ESSENTIAL_LAYERS = {"walls", "no-new-privileges", "no-capabilities", "system-calls", "descriptors"}
 
 
-def examine(*, unsafe: bool = False) -> list[Finding]:
+def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -> list[Finding]:
     """Attack a worker in every known way; takes a few seconds.
 
     Args:
         unsafe: examine what is left without bubblewrap.
+        spawn: examine workers that are spawned.
+        device: and that have this device.
     """
     if sys.platform != "linux":
         advice = "Grade on Linux, or by the container recipe in docs/. `make check` works here."
         return [Finding("walls", True, NOT_APPLICABLE, f"there are none on {sys.platform}", advice)]
     with _targets() as target:
         try:
-            with Sandbox(_SERVICE, limits=_LIMITS, unsafe=unsafe) as sandbox:
+            with Sandbox(
+                _SERVICE, limits=_LIMITS, unsafe=unsafe, spawn=spawn, device=device
+            ) as sandbox:
                 target["parent"] = sandbox.parent
                 layers = [_layer(name, text) for name, text in sandbox.protections().items()]
                 attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
@@ -221,6 +225,8 @@ def _try(sandbox: Sandbox, attack: _Attack, target: dict[str, str | int]) -> Fin
         try:
             trial.send(fork.socket, f"target = {target!r}\n{attack.source}")
             answer = json.loads(trial.receive(fork.socket))
+            if sandbox.spawn:  # a new one for each attack would take minutes
+                fork.hand_back()
         except (OSError, EOFError):
             status = fork.exit_status(1.0)
             if status is None or status >= 0:  # it ran on, became something else, or walked away

@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import __version__, intake
@@ -46,8 +46,10 @@ class Options:
     check_limit_s: float = 10.0
     submission_limit_s: float = 120.0
     unsafe: bool = False
-    device: str = "cpu"
+    device: str = "cpu"  # or "cuda"
+    spawn: bool = False  # workers as on a GPU; results are the same
     secret_folders: Sequence[Path] = ()  # besides the checkout, what no worker may see
+    cache: Path | None = None  # keeps what known mistakes give
 
     def depends_on(self) -> str:
         """What of these a result depends on."""
@@ -74,8 +76,9 @@ class Key:
     suites: str
     made_by: str
 
-    def of(self, submission: Submission) -> str:
-        text = f"{record.digest(submission)}\n{self.course}\n{self.suites}\n{self.made_by}"
+    def of(self, submission: Submission | None) -> str:
+        digest = record.digest(submission) if submission else ""
+        text = f"{digest}\n{self.course}\n{self.suites}\n{self.made_by}"
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -169,6 +172,7 @@ def grade(
     """
     secret = course_secret()
     keys = key(options, secret, protections)
+    options = replace(options, cache=out / ".cache" / keys.of(None))
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.submission)
@@ -188,7 +192,8 @@ def grade(
         files = sorted(p for folder in SUITES for p in folder.glob("test_*.py"))
         with_suite(files, lambda suite: _mark(course, suite, todo, options, keep), secret)
     for graded in submissions:
-        graded.marked = journal.known.get(graded.key)
+        if not graded.problem:
+            graded.marked = journal.known.get(graded.key)
 
 
 Keep = Callable[[str, Marked, float], None]
@@ -235,7 +240,12 @@ def _timed(
 
 
 def _sandbox(options: Options) -> Sandbox:
-    return Sandbox(secret=options.secret_folders, unsafe=options.unsafe)
+    return Sandbox(
+        secret=options.secret_folders,
+        unsafe=options.unsafe,
+        spawn=options.spawn,
+        device=options.device,
+    )
 
 
 def _marker(course: Course, suite: Suite, sandbox: Sandbox, options: Options) -> Marker:
@@ -246,4 +256,5 @@ def _marker(course: Course, suite: Suite, sandbox: Sandbox, options: Options) ->
         options.exercises,
         options.check_limit_s,
         options.submission_limit_s,
+        options.cache,
     )

@@ -182,7 +182,8 @@ def _cells(name: str, blob: bytes, notes: list[Message]) -> str:
     try:
         notebook = json.loads(_decode(name, blob, notes))
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        return "\n\n".join(filter(None, (_definitions(cell) for cell in cells)))
+        text = "\n\n".join(filter(None, (_definitions(cell) for cell in cells)))
+        return text.encode(errors="replace").decode()  # JSON can hold half a character
     except (ValueError, KeyError, TypeError, RecursionError):
         notes.append(say("{file} is not a notebook that can be read.", file=name))
         return ""

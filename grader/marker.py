@@ -7,16 +7,18 @@ mistakes give) is made once. The journal's unit of work is `Marked`: results, no
 from __future__ import annotations
 
 import ast
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from grader.course import Course
 from grader.judge import bank, prove, standin
 from grader.judge.diagnose import Signature
-from grader.judge.reference import Live, Remembered
+from grader.judge.reference import Live, Recording, Remembered
 from grader.judge.suite import Check, Suite, suspected
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
@@ -47,6 +49,10 @@ class Marked:
         return cls(results, tuple(data["followed"]))
 
 
+class _Doubt(Exception):
+    """A submission lost a point in a worker that another has used; see `RemoteHost.hand_back`."""
+
+
 class Marker:
     """Marks one submission after another.
 
@@ -57,6 +63,7 @@ class Marker:
         exercises: the ids to grade, what they stand on included.
         check_limit_s: seconds that one check may take.
         submission_limit_s: seconds that one submission may take.
+        cache: a folder that keeps what known mistakes give, for this suite and course alone.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Marker:
         exercises: Sequence[str],
         check_limit_s: float = CHECK_LIMIT_S,
         submission_limit_s: float = SUBMISSION_LIMIT_S,
+        cache: Path | None = None,
     ):
         self._course = course
         self._suite = suite
@@ -74,6 +82,7 @@ class Marker:
         self._exercises = list(exercises)
         self._check_limit_s = check_limit_s
         self._submission_limit_s = submission_limit_s
+        self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
         self._mistakes = bank.mistakes(course)
@@ -84,7 +93,13 @@ class Marker:
 
     def mark(self, submission: Submission) -> Marked:
         """Run every check, and what stands on an open exercise once more on a sound one."""
-        deadline = time.monotonic() + self._submission_limit_s
+        try:
+            return self._mark(submission)
+        except _Doubt:
+            return self._mark(submission)  # that worker was ended: now it is a fresh one
+
+    def _mark(self, submission: Submission) -> Marked:
+        deadline = self._now() + self._submission_limit_s
         self._broken: set[str] = set()
         self._found: dict[str, Signature | None] = {}
         results = {r.id: r for r in self._run(submission, self._checks, deadline)}
@@ -151,7 +166,7 @@ class Marker:
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
         try:
             for check in checks:
-                if time.monotonic() > deadline:
+                if self._now() > deadline:
                     words = say("Not tried: the time for this submission was used up.")
                     results.append(_unrun(check, Outcome.TIMEOUT, words))
                 elif check.exercise in left:
@@ -164,10 +179,18 @@ class Marker:
                     ends[end] += result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED)
                     if ends[end] >= _ENDS_MOST:
                         left |= dict.fromkeys(self._standing_on(check.exercise), result.outcome)
+                if host.shared and results[-1].outcome is not Outcome.PASSED:
+                    raise _Doubt
+            if not stand_ins and all(result.outcome is Outcome.PASSED for result in results):
+                host.hand_back()
         finally:
             self._broken |= host.broken
             host.close()
         return results
+
+    def _now(self) -> float:
+        """Seconds, without those that workers took to be born."""
+        return time.monotonic() - self._sandbox.births_s
 
     def _standing_on(self, exercise: str) -> list[str]:
         """An exercise, and all that would meet what it has met."""
@@ -187,9 +210,15 @@ class Marker:
     def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
         """Check -> what each known mistake of the exercise gives there."""
         if exercise not in self._signatures:
-            bench = prove.Bench(self._course, self._suite)
-            mistakes = [m for m in self._mistakes if m.exercise == exercise]
-            self._signatures[exercise] = prove.signatures(bench, mistakes)
+            path = self._cache / f"{exercise}.safetensors" if self._cache else None
+            if path and path.exists():
+                self._signatures[exercise] = Recording.read(path).signatures
+            else:
+                bench = prove.Bench(self._course, self._suite)
+                mistakes = [m for m in self._mistakes if m.exercise == exercise]
+                self._signatures[exercise] = prove.signatures(bench, mistakes)
+                if path:
+                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
         return self._signatures[exercise]
 
     def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
@@ -224,3 +253,11 @@ def _discreet(result: CheckResult) -> CheckResult:
         return replace(result, printed="")
     words = say("On a sound version of what it stands on, your code raised an exception.")
     return replace(result, message=(words,), frames=(), printed="")
+
+
+def replace_file(path: Path, blob: bytes) -> None:
+    """Write a file whole or not at all, also where another job writes it too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(blob)
+    temporary.replace(path)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grader import course as courses
-from grader.course import ROOT
 from grader.judge import bank
 from release import stubs
 
@@ -71,11 +70,10 @@ def _half(files: Files) -> Files:
 
 
 def _otherwise(files: Files) -> Files:
-    """One of the bank's variants for every unit that has one."""
-    for unit in files:
-        variants = sorted((ROOT / "solutions" / "variants" / unit).glob("*.py"))
-        if variants:
-            files[unit] = variants[0].read_text(encoding="utf-8")
+    """The last of the bank's variants for every unit."""
+    for variant in bank.variants(courses.load()):
+        unit = variant.id.split("/")[0]
+        files[unit] = variant.modules[unit].text
     return files
 
 
@@ -98,9 +96,9 @@ CLASS: dict[str, Callable[[Files], Files]] = {
         "attention", ("torch.softmax(scores, dim=-1)", "torch.softmax(scores, dim=-2)")
     ),
     "ivan-no-scale": _with("attention", (" / math.sqrt(d_k)", "")),
-    "jun-heads-not-transposed": lambda files: files,
-    "kofi-cosine-left-out": lambda files: files,
-    "lena-norm-first": lambda files: files,
+    "jun-heads-not-transposed": _mistake("split-without-transpose"),
+    "kofi-cosines-left-out": _mistake("sines-odd-columns-empty"),
+    "lena-norm-first": _mistake("layer-pre-norm"),
     "ming-hang": _with("attention", (_BODY, f"{_BODY}    while True:\n        pass\n")),
     "nils-crash": _with(
         "attention", (_BODY, f"{_BODY}    import ctypes\n    ctypes.string_at(0)\n")

@@ -110,14 +110,12 @@ def score(
 
 
 def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
-    """A check that failed on something that is itself unfinished says so, and nothing else."""
+    """A check that failed on something that is itself unfinished says so first of all."""
     own_fault = (Outcome.PASSED, Outcome.GRADER_ERROR)
     if not open_needs or check.outcome in own_fault:
         return check
     words = say("It stands on {exercise}: finish that first.", exercise=open_needs[0])
-    return replace(
-        check, outcome=Outcome.BLOCKED, message=(words,), frames=(), mistake=None, suspects={}
-    )
+    return replace(check, outcome=Outcome.BLOCKED, message=(words, *check.message), mistake=None)
 
 
 def _named(checks: Sequence[CheckResult]) -> list[CheckResult]:

@@ -17,6 +17,7 @@ from grader.model import Module, Submission
 
 SOLUTIONS = ROOT / "solutions"
 
+_REST = re.compile(r"^from solutions\.\w+ import .*$", re.M)
 _BLOCK = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.S)
 
 
@@ -134,10 +135,13 @@ def variants(course: Course, folder: Path = SOLUTIONS / "variants") -> Iterator[
     """Every unusual but right implementation: the reference with one module replaced.
 
     A variant is a file ``variants/<unit>/<name>.py``; what it does not define, it imports from the
-    reference by ``from solutions.<unit> import *``.
+    reference by ``from solutions.<unit> import *``. That line is filled in, so that a variant
+    stands by itself, also behind walls.
     """
     base = solution(course)
     for unit in course.units:
         for path in sorted((folder / unit.name).glob("*.py")):
             text = path.read_text(encoding="utf-8")
+            rest = base.modules[unit.name].text.replace("from __future__ import annotations", "")
+            text = _REST.sub(lambda _, rest=rest: rest, text)
             yield edited(base, unit.name, text, f"{unit.name}/{path.stem}")

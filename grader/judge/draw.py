@@ -45,7 +45,7 @@ class Draw:
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """int64 values from ``low`` up to, but not including, ``high``."""
-        return torch.from_numpy(np.asarray(self._random.randint(low, high, shape), dtype=np.int64))
+        return torch.from_numpy(np.asarray(self._random.randint(low, high, shape, dtype=np.int64)))
 
     def order(self, count: int) -> Tensor:
         """A permutation of ``count`` places that leaves none of them where it was."""
@@ -81,7 +81,7 @@ class Draw:
         """int64 ``[batch, seq]`` with padding at the left, at the right and in between, and a real
         token in every row.
         """
-        ids = self._random.randint(0, vocab_size - 1, (batch, seq))
+        ids = self._random.randint(0, vocab_size - 1, (batch, seq), dtype=np.int64)
         ids = ids + (ids >= pad_id)  # any id but pad_id
         padded = self.mask(batch, seq, hidden=0.3).numpy()
         return torch.from_numpy(np.where(padded, ids, pad_id).astype(np.int64))

@@ -15,7 +15,7 @@ from grader.judge import explain
 from grader.judge.tolerance import budget
 from grader.model import Message, Outcome, say
 from grader.subject.faults import Failure
-from grader.subject.verdicts import describe, short
+from grader.subject.verdicts import describe, short, shown
 
 _steps = 0
 
@@ -88,6 +88,8 @@ class Expectation:
 
     def sums_to(self, total: float, dim: int = -1) -> None:
         """Sum to ``total`` along ``dim``."""
+        if self._where is None:
+            self.is_finite()  # and say so, rather than that the sum is NaN
         found = self._tensor()
         if not -found.ndim <= dim < found.ndim:
             self._fail(say("expected a tensor; found {found}", found=describe(found)))
@@ -153,14 +155,14 @@ class Expectation:
 
 def describe_plain(value: Any) -> str:
     """Plain data in full, if it is short; a tensor by its shape."""
-    text = describe(value) if isinstance(value, Tensor) else repr(value)
+    text = describe(value) if isinstance(value, Tensor) else shown(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def _same_plain(found: Any, expected: Any) -> bool:
     try:
         return isinstance(found, Tensor) == isinstance(expected, Tensor) and bool(found == expected)
-    except (RuntimeError, TypeError, ValueError):  # tensors inside, which say neither yes nor no
+    except Exception:  # tensors inside, which say neither yes nor no; or an `__eq__` of theirs
         return False
 
 

@@ -75,10 +75,10 @@ class Watchdog:
         while True:
             self._fed.clear()
             if not self._fed.wait(self._limit_s):
-                from grader.subject.host import frame_text
+                from grader.subject.host import frame_texts
 
                 stack = traceback.extract_stack(sys._current_frames()[self._main])
-                own = [frame_text(frame) for frame in stack if frame.filename in self._paths]
+                own = frame_texts(frame for frame in stack if frame.filename in self._paths)
                 self._events("hung", frames=own)
                 os._exit(3)
 

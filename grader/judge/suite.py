@@ -237,6 +237,8 @@ def with_suite(paths: Iterable[Path], body: Callable[[Suite], Any], secret: str 
     """
     plugin = _Plugin(body, secret)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # meant for somebody's own tests
+        os.environ.pop(name, None)
     options = [f"--config-file={_INI}", f"--rootdir={_INI.parent}", "--noconftest"]
     options += ["--assert=plain", "--import-mode=importlib"]
     options += [word for name in _OFF for word in ("-p", f"no:{name}")]

@@ -26,6 +26,8 @@ class _Across(torch.autograd.Function):
         ctx.ask, ctx.request = ask, request
         ctx.save_for_backward(*tensors)
         value = ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
+        if tensors:  # what crosses comes back on the CPU
+            value = _moved(value, tensors[0].device)
         parts = value if isinstance(value, tuple) else (value,)
         flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
         ctx.mark_non_differentiable(*flat)
@@ -36,7 +38,14 @@ class _Across(torch.autograd.Function):
     def backward(ctx: Any, *cotangent: Tensor) -> Any:
         tensors = [tensor.detach() for tensor in ctx.saved_tensors]
         gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
-        return None, None, *gradients
+        return None, None, *(_moved(g, tensor.device) for g, tensor in zip(gradients, tensors))
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """The value with its tensors on a device."""
+    if isinstance(value, tuple):
+        return tuple(_moved(part, device) for part in value)
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any],

@@ -30,13 +30,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that the warm parent is told."""
+    """All that the warm parent is told, and a spawned worker too."""
 
     service: str  # "module:function"; a fork is locked, then calls it with its socket
     scratch: str  # a folder for each fork's own disk to stand on
     readable: list[str]  # what a fork may read
     become: int | None = None  # the user and group that the parent turns into, when it is root
+    spawn: bool = False  # a worker is a fresh interpreter, which imports torch by itself
+    device: str = "cpu"  # or "cuda", which a worker wakes before it is locked
+    devices: list[str] = field(default_factory=list)  # files by which a worker talks to it
     limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> "Settings":
+        """The settings that crossed as plain data."""
+        return cls(**{**told, "limits": Limits(**told["limits"])})
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

@@ -30,6 +30,7 @@ KINDS: dict[str, dict[str, type]] = {
     "state_shape": {"name": str, "found": list, "expected": list},
     "shape": {"found": list, "expected": list},
     "no_tensor": {"found": str},
+    "strange": {"text": str},  # what came back cannot cross to the judge
     "forbidden": {"operators": list},
     "device": {"text": str},  # operands on different devices met
     "device_result": {"device": str},

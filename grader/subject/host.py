@@ -28,6 +28,7 @@ Target = Sequence[Any]  # [unit, name] or [ref number, method]
 Data = Any  # None, bool, int, float, str, dtype, tensor, Ref, and lists, tuples, dicts of them
 
 _MAX_TEXT = 500
+_MIXED = re.compile(r"on the (same|current) device")  # what torch says of tensors that are not
 
 
 class Host:
@@ -36,8 +37,10 @@ class Host:
     Args:
         submission: the student's modules.
         units: the names of the course's units.
-        on_import: told the name of a unit just before it is imported, for who watches for hangs.
+        on_import: told the name of a unit just before it is imported, and "" when that is over,
+            for who watches for hangs.
         finish: see `Namespace`.
+        device: where the student's code finds its arguments and modules.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class Host:
         units: Iterable[str],
         on_import: Callable[[str], None] = lambda unit: None,
         finish: Mapping[str, Finish] | None = None,
+        device: str = "cpu",
     ):
+        self._device = torch.device(device)
         self._submission = submission
         self._known = {*submission.modules, *(finish or ())}
         self._space = Namespace(submission, list(units), finish)
@@ -61,13 +66,23 @@ class Host:
         Raises:
             Fault: the student's code is at fault; says how.
         """
-        return getattr(self, f"do_{operation}")(**arguments)
+        try:
+            return getattr(self, f"do_{operation}")(**arguments)
+        except Exception as error:
+            # Reading an attribute can run a property of theirs, and moving a module its `to`.
+            if isinstance(error, Fault) or not self._frames(error):
+                raise
+            raise self._fault(error, getattr) from error
 
     # Operations.
 
     def do_begin(self, seed: int) -> None:
         """A check begins: nothing that is left from the one before it may matter."""
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device
+        if self._device.type == "cuda":
+            torch.cuda.manual_seed(seed)
         self._objects.clear()
 
     def do_call(
@@ -79,16 +94,18 @@ class Host:
     ) -> tuple[Data, list[int]]:
         """Call; give back the value and which arguments the call has changed."""
         function = self._function(target)
-        theirs, named = _copies(args, kwargs)
+        theirs, named = _copies(args, kwargs, self._device)
         watch = _Watch() if forbidden else contextlib.nullcontext()
         with watch:
             value = self._guard(function, *theirs, **named)
         if isinstance(watch, _Watch) and watch.seen & set(forbidden):
             raise Fault("forbidden", {"operators": sorted(watch.seen & set(forbidden))})
+        if isinstance(value, nn.Module) and self._device.type != "cpu":
+            self._guard(value.to, self._device)
         changed = [
             position
             for position, (before, after) in enumerate(zip(args, theirs))
-            if isinstance(before, Tensor) and not _same(before, after)
+            if isinstance(before, Tensor) and not _same(before, after.cpu())
         ]
         return self._plain(value), changed
 
@@ -106,8 +123,9 @@ class Host:
         Inputs arrive as non-leaf aliases, so that ``x += ...`` behaves as it does in a model.
         """
         function = self._function(target)
-        leaves = {i: args[i].detach().clone().requires_grad_() for i in inputs}
-        theirs, kwargs = _copies(args, kwargs)
+        home = self._device
+        leaves = {i: args[i].detach().to(home, copy=True).requires_grad_() for i in inputs}
+        theirs, kwargs = _copies(args, kwargs, home)
         aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(theirs)]
         module = self._objects[target[0]] if isinstance(target[0], int) else None
         wanted = [leaves[i] for i in inputs] + [_find(module, name)[2] for name in parameters]
@@ -125,7 +143,7 @@ class Host:
                     sizes = {"found": list(part.shape), "expected": list(weight.shape)}
                     raise Fault("shape", sizes)
                 # Not by grad_outputs, for which torch imports sympy: half a second.
-                total = total + (part * weight).sum()
+                total = total + (part * weight.to(part.device)).sum()
             trained = [tensor for tensor in wanted if tensor.requires_grad]  # none that is frozen
             if not (total.requires_grad and trained):
                 return [None] * len(wanted)
@@ -133,7 +151,7 @@ class Host:
             return [next(gradients) if tensor.requires_grad else None for tensor in wanted]
 
         with torch.enable_grad():
-            gradients = self._guard(run)
+            gradients = self._guard(run, called=function)
         return [None if gradient is None else _dense(gradient) for gradient in gradients]
 
     def do_load(self, ref: int, state: dict[str, Tensor]) -> None:
@@ -149,9 +167,9 @@ class Host:
             if tensor.dtype == dtype:
                 tensor.data.copy_(value)
             elif isinstance(tensor, nn.Parameter):  # of a module in a plain list
-                tensor.data = value.clone()
+                tensor.data = value.to(tensor.device, copy=True)
             else:  # a plain attribute; module.to() passes both by
-                setattr(owner, leaf, value.clone())
+                setattr(owner, leaf, value.to(tensor.device, copy=True))
 
     def do_mode(self, ref: int, training: bool) -> None:
         self._guard(self._objects[ref].train, training)
@@ -182,11 +200,16 @@ class Host:
 
     def do_accelerator(self, target: Target, args: Sequence[Data], kwargs: dict[str, Data]) -> bool:
         """Follow a call on the simulated accelerator; False where it was followed until data was
-        needed.
+        needed. Where this host has a real device, make the call there.
 
         Raises:
             Fault: "device", where operands on different devices meet.
         """
+        if self._device.type != "cpu":
+            theirs, named = _copies(args, kwargs, self._device)
+            value = self._guard(self._function(target), *theirs, **named)
+            self._hold_device(value, self._device)
+            return True
         from grader.subject import devices  # its first use costs; most runs of one check need none
 
         if isinstance(target[0], int):
@@ -203,34 +226,52 @@ class Host:
 
         try:
             value, trace = self._guard(
-                lambda: devices.on_accelerator(run, tuple(args), kwargs, module)
+                lambda: devices.on_accelerator(run, tuple(args), kwargs, module),
+                called=self._function(target),
             )
         except Fault as fault:
             if "MixedDevices" not in fault.detail.get("types", ()):
                 raise
             raise Fault("device", {"text": fault.detail["text"]}, fault.frames) from None
-        left = [v for v in _tensors(value) if v.device.type != "meta"]
-        if trace.completed and left:
-            raise Fault("device_result", {"device": str(left[0].device)})
+        if trace.completed:
+            self._hold_device(value, devices.ACCELERATOR)
         return bool(trace.completed)
 
     # How it does them.
 
-    def _guard(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call into the student's code; what it raises becomes a Fault."""
+    def _hold_device(self, value: Any, device: torch.device) -> None:
+        left = [tensor for tensor in _tensors(value) if tensor.device.type != device.type]
+        if left:
+            raise Fault("device_result", {"device": str(left[0].device)})
+
+    def _guard(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        called: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Call into the student's code; what it raises becomes a Fault.
+
+        Args:
+            function: what is called, with ``args`` and ``kwargs``.
+            called: the student's own function, where ``function`` is one of ours that calls it.
+        """
         try:
             with self._space.active():
                 return function(*args, **kwargs)
         except (KeyboardInterrupt, Fault):
             raise
         except BaseException as error:
-            raise self._fault(error, function) from error
+            raise self._fault(error, called or function) from error
 
     def _fault(self, error: BaseException, function: Callable[..., Any]) -> Fault:
         frames = self._frames(error)
         text = _text(error)
         if isinstance(error, TypeError) and not frames and "argument" in text:
             return Fault("signature", {"found": _signature(function)})
+        if self._device.type != "cpu" and _MIXED.search(text):
+            return Fault("device", {"text": text}, frames)
         types = [base.__name__ for base in type(error).__mro__]
         return Fault("raised", {"types": types, "text": text}, frames)
 
@@ -239,7 +280,7 @@ class Host:
             line = (error.text or "").strip()
             return [f"{PurePath(error.filename).name}, line {error.lineno}\n    {line}"]
         stack = traceback.extract_tb(error.__traceback__)
-        return [frame_text(frame) for frame in stack if frame.filename in self._paths]
+        return frame_texts(frame for frame in stack if frame.filename in self._paths)
 
     def _unit(self, unit: str) -> Any:
         if unit not in self._known:
@@ -247,7 +288,13 @@ class Host:
             raise Fault("no_unit", {"unit": unit, "near": _near(f"{unit}.py", strays)})
         if unit not in self._units:
             self._on_import(unit)
-            self._units[unit] = self._guard(self._space.module, unit)
+            try:
+                self._units[unit] = self._guard(self._space.module, unit)
+            except Fault as fault:
+                fault.detail = {**fault.detail, "importing": unit}
+                raise
+            finally:
+                self._on_import("")
         return self._units[unit]
 
     def _function(self, target: Target) -> Callable[..., Any]:
@@ -283,6 +330,12 @@ class Host:
         return Ref(len(self._objects) - 1, type(value).__name__, isinstance(value, nn.Module))
 
 
+def frame_texts(frames: Iterable[traceback.FrameSummary]) -> list[str]:
+    """The student's lines, outermost first; of an endless recursion, the ends."""
+    texts = [frame_text(frame) for frame in frames]
+    return texts if len(texts) <= 8 else [*texts[:3], "...", *texts[-3:]]
+
+
 def frame_text(frame: traceback.FrameSummary) -> str:
     """A line of the student's, as reports show it."""
     name = "" if frame.name == "<module>" else f", in {frame.name}"
@@ -306,7 +359,9 @@ class _Watch(_Rules, TorchDispatchMode):
         self.seen = set()
 
 
-def _copies(args: Sequence[Data], kwargs: dict[str, Data]) -> tuple[list[Data], dict[str, Data]]:
+def _copies(
+    args: Sequence[Data], kwargs: dict[str, Data], device: torch.device
+) -> tuple[list[Data], dict[str, Data]]:
     """Arguments for the student's code to spoil: the reference is asked about the same ones next.
 
     Each keeps its layout in memory, and what was one tensor still is one.
@@ -314,21 +369,25 @@ def _copies(args: Sequence[Data], kwargs: dict[str, Data]) -> tuple[list[Data], 
     copies: dict[int, Tensor] = {}
 
     def own(value: Data) -> Data:
+        if type(value) in (list, tuple):
+            return type(value)(own(item) for item in value)
+        if type(value) is dict:
+            return {name: own(item) for name, item in value.items()}
         if not isinstance(value, Tensor):
             return value
         if id(value) not in copies:
-            copies[id(value)] = _copy(value)
+            copies[id(value)] = _copy(value, device)
         return copies[id(value)]
 
     return [own(arg) for arg in args], {name: own(value) for name, value in kwargs.items()}
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    """A copy that has the strides of the original too."""
+def _copy(tensor: Tensor, device: torch.device) -> Tensor:
+    """A copy on a device that has the strides of the original too."""
     if tensor.is_contiguous():
-        return tensor.clone()
+        return tensor.to(device, copy=True)
     size = tensor.untyped_storage().nbytes() // tensor.element_size()
-    memory = tensor.as_strided((size,), (1,), 0).clone()
+    memory = tensor.as_strided((size,), (1,), 0).to(device, copy=True)
     return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 

@@ -1,9 +1,9 @@
 """The wall around the warm parent: a bubblewrap command that shows it an interpreter and no more.
 
 Inside there are, read-only, the interpreter, its packages, the system's libraries and the worker's
-own code; a small /dev, a /proc of its own, and a /tmp. There is no checkout, no home folder, no
-environment, no network and no other process. A folder that holds anything the judge must keep out
-of sight is refused rather than shown.
+own code; a small /dev, a /proc of its own, and a /tmp; for a GPU, also its device files and /sys.
+There is no checkout, no home folder, no environment, no network and no other process. A folder that
+holds anything the judge must keep out of sight is refused rather than shown.
 """
 
 import importlib.util
@@ -44,6 +44,17 @@ _ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",  # else every thread reserves address space, which is limited
 }
 
+# What CUDA needs besides. NVIDIA's driver 570 opens all of these files, and gives up where /sys is
+# missing; it also writes into /proc/self/task/*/comm, so it must start before /proc is hidden.
+# On WSL the driver is behind /dev/dxg, and its libraries in a folder that the cache may not list.
+_GPU_FILES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm*", "nvidia-caps/*", "dxg")
+_GPU_LIBRARIES = ("/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/run/opengl-driver/lib")
+_GPU_ENVIRONMENT = {
+    "NVIDIA_TF32_OVERRIDE": "0",  # float32 with 10 bits of mantissa would not fit its budget
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same bits twice
+}
+_GPU_CHOICE = "CUDA_VISIBLE_DEVICES"  # the instructor's own is passed on
+
 
 class JailError(RuntimeError):
     """The walls cannot be put up here; the text says why, and what to do."""
@@ -59,6 +70,7 @@ class Jail:
     readable: list[str]
     scratch: str
     become: int | None
+    devices: list[str]
 
 
 def find_bwrap() -> str:
@@ -143,17 +155,42 @@ def _readable_to_all(paths: Iterable[Path]) -> None:
             )
 
 
-def build(secret: Sequence[Path] = ()) -> Jail:
+@dataclass(frozen=True)
+class _Device:
+    """What a worker needs for a device: its files, libraries outside the usual folders, words."""
+
+    files: list[str]
+    libraries: list[str]
+    environment: dict[str, str]
+
+
+def _device(name: str) -> _Device:
+    if name == "cpu":
+        return _Device([], [], {})
+    files = sorted(str(path) for pattern in _GPU_FILES for path in Path("/dev").glob(pattern))
+    if not files:
+        raise JailError("there is no GPU for workers: no /dev/nvidia0 (or, on WSL, /dev/dxg).")
+    libraries = [folder for folder in _GPU_LIBRARIES if Path(folder).exists()]
+    environment = _GPU_ENVIRONMENT | {"LD_LIBRARY_PATH": ":".join(libraries)}
+    if _GPU_CHOICE in os.environ:
+        environment[_GPU_CHOICE] = os.environ[_GPU_CHOICE]
+    return _Device(files, libraries, environment)
+
+
+def build(secret: Sequence[Path] = (), device: str = "cpu") -> Jail:
     """The jail.
 
     Args:
         secret: folders that must not be visible; the checkout is always one of them.
+        device: what workers may use, "cpu" or "cuda".
 
     Raises:
-        JailError: there is no bubblewrap, or a secret would be visible.
+        JailError: there is no bubblewrap or no such device, or a secret would be visible.
     """
+    gpu = _device(device)
     prefix, packages, code = _prefix(), _packages(), _code()
-    system = [Path(name) for name in (*_LIBRARIES, *_LINKER) if Path(name).exists()]
+    names = (*_LIBRARIES, *_LINKER, *gpu.libraries)
+    system = [Path(name) for name in names if Path(name).exists()]
     _refuse_to_show([prefix, *packages, *system], [CHECKOUT, *secret])
     if prefix.is_relative_to("/tmp"):
         raise JailError(f"the interpreter in {prefix} would be hidden by the worker's own /tmp.")
@@ -167,14 +204,15 @@ def build(secret: Sequence[Path] = ()) -> Jail:
         shown[str(prefix)] = prefix
     places = {f"/packages/{number}": path for number, path in enumerate(packages)}
     ours = {f"/code/{path.relative_to(CHECKOUT)}": path for path in code}
-    environment = _ENVIRONMENT | {"PYTHONPATH": ":".join(places)}
+    environment = _ENVIRONMENT | {"PYTHONPATH": ":".join(places)} | gpu.environment
 
     command = [find_bwrap(), *_WALLS, *_user(powers)]
-    command += _mounts(links, shown | places | ours)
+    command += _mounts(links, shown | places | ours, gpu.files)
     command += [word for item in environment.items() for word in ("--setenv", *item)]
     command += ["--chdir", "/code", "--", *_start()]
     readable = [*links, *shown, *places, "/code"]
-    return Jail(command, {}, "/", readable, "/tmp", _NOBODYS_NUMBER if powers else None)
+    become = _NOBODYS_NUMBER if powers else None
+    return Jail(command, {}, "/", readable, "/tmp", become, gpu.files)
 
 
 def _user(powers: bool) -> list[str]:
@@ -189,8 +227,10 @@ def _user(powers: bool) -> list[str]:
     return ["--unshare-user", "--uid", str(_NOBODYS_NUMBER), "--gid", str(_NOBODYS_NUMBER)]
 
 
-def _mounts(links: dict[str, str], shown: dict[str, Path]) -> list[str]:
-    """What there is to see: links, and files and folders bound read-only, by their place inside."""
+def _mounts(links: dict[str, str], shown: dict[str, Path], devices: list[str]) -> list[str]:
+    """What there is to see: links, and files and folders bound read-only, by their place inside;
+    and the files of a GPU.
+    """
     command = ["--proc", "/proc", "--dev", "/dev"]
     command += ["--size", str(_SHARED_SCRATCH), "--perms", "1777", "--tmpfs", "/tmp"]
     for inside, target in links.items():
@@ -199,17 +239,23 @@ def _mounts(links: dict[str, str], shown: dict[str, Path]) -> list[str]:
         for folder in list(Path(inside).parents)[-2::-1]:  # else they would be for root alone
             command += ["--dir", str(folder)]
         command += ["--ro-bind", str(path), inside]
+    if devices:
+        command += ["--ro-bind", "/sys", "/sys", "--perms", "0755", "--dir", "/dev/nvidia-caps"]
+    for file in devices:
+        command += ["--dev-bind", file, file]
     return [*command, "--remount-ro", "/"]
 
 
-def without_walls(scratch: str) -> Jail:
+def without_walls(scratch: str, device: str = "cpu") -> Jail:
     """The same warm parent beside us, for `--unsafe`: a fork still does what it can for itself."""
+    gpu = _device(device)
     packages = [str(folder) for folder in _packages()]
     found = ":".join(packages)
-    places = {"PYTHONPATH": found, "HOME": scratch, "TMPDIR": scratch}
-    system = [name for name in (*_LIBRARIES, *_LINKER) if Path(name).exists()]
+    places = {"PYTHONPATH": found, "HOME": scratch, "TMPDIR": scratch} | gpu.environment
+    system = [name for name in (*_LIBRARIES, *_LINKER, *gpu.libraries) if Path(name).exists()]
     readable = [str(_prefix()), *packages, *map(str, _code()), *system]
-    return Jail(_start(), _ENVIRONMENT | places, str(CHECKOUT), readable, scratch, None)
+    environment = _ENVIRONMENT | places
+    return Jail(_start(), environment, str(CHECKOUT), readable, scratch, None, gpu.files)
 
 
 def _start() -> list[str]:

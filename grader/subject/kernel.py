@@ -18,6 +18,7 @@ _NUMBERS = {
     "landlock_add_rule": {"x86_64": 445, "aarch64": 445},
     "landlock_restrict_self": {"x86_64": 446, "aarch64": 446},
     "memfd_create": {"x86_64": 319, "aarch64": 279},
+    "seccomp": {"x86_64": 317, "aarch64": 277},
 }
 
 PR_SET_PDEATHSIG = 1
@@ -45,8 +46,11 @@ MS_NOEXEC = 8
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
 
-_SECCOMP_MODE_FILTER = 2
+_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_TSYNC = 1
 _CAPABILITY_VERSION_3 = 0x20080522
+_CAP_SYS_ADMIN = 21
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -68,12 +72,11 @@ def syscall(name: str, *arguments: int | bytes | None) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *words))
 
 
-def prctl(option: int, value: int = 0, pointer: bytes | None = None) -> int:
-    """`prctl(2)` with one number, and a pointer where the option takes one."""
+def prctl(option: int, value: int = 0, second: int = 0) -> int:
+    """`prctl(2)` with one number, or two."""
     assert _libc is not None
-    return _checked(
-        _libc.prctl(option, ctypes.c_ulong(value), pointer, ctypes.c_ulong(0), ctypes.c_ulong(0))
-    )
+    words = [ctypes.c_ulong(word) for word in (value, second, 0, 0)]
+    return _checked(_libc.prctl(option, *words))
 
 
 def death_signal() -> int:
@@ -85,10 +88,12 @@ def death_signal() -> int:
 
 
 def install_filter(program: bytes) -> None:
-    """Put a BPF program of 8-byte instructions before every later system call."""
+    """Put a BPF program of 8-byte instructions before every later system call of every thread."""
     steps = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("@HP", len(program) // 8, ctypes.addressof(steps))
-    prctl(PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, head)
+    stray = syscall("seccomp", _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, head)
+    if stray:
+        raise OSError(0, f"thread {stray} has a filter of its own")
 
 
 def unshare(flags: int) -> None:
@@ -108,5 +113,16 @@ def mount(kind: str | None, target: str, flags: int, options: str = "") -> None:
 
 def drop_capabilities() -> None:
     """Give up every capability: effective, permitted and inheritable."""
+    _set_capabilities(0)
+
+
+def keep_mounting() -> None:
+    """Keep, of all capabilities, the one to mount, and keep that through the next `exec`."""
+    _set_capabilities(1 << _CAP_SYS_ADMIN)
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_SYS_ADMIN)
+
+
+def _set_capabilities(bits: int) -> None:
+    """Have these of the first 32 capabilities and no other: effective, permitted, inheritable."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    syscall("capset", header, bytes(24))
+    syscall("capset", header, struct.pack("=IIIIII", bits, bits, bits, 0, 0, 0))

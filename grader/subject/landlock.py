@@ -56,7 +56,7 @@ def restrict(readable: Iterable[str], devices: Iterable[str], writable: Iterable
 
     Args:
         readable: files and folders that may be read.
-        devices: files that may be read and written.
+        devices: files that may be read, written and told what to do by `ioctl`.
         writable: folders in which files may be made, changed and removed.
 
     Returns:
@@ -76,7 +76,7 @@ def restrict(readable: Iterable[str], devices: Iterable[str], writable: Iterable
     try:
         for paths, rights in (
             (readable, _READING),
-            (devices, _READING | _WRITE_FILE | _TRUNCATE),
+            (devices, _READING | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV),
             (writable, _WRITING),
         ):
             for path in paths:

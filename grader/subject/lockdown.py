@@ -89,20 +89,28 @@ def _own_mounts() -> None:
     kernel.mount(None, "/", kernel.MS_REC | kernel.MS_PRIVATE)  # nothing mounted here gets out
 
 
-def lock_down(report: Report, settings: Settings, pid: int, keep: Iterable[int]) -> None:
+def let_go(report: Report, keep: Iterable[int]) -> None:
+    """Close every descriptor but these, and write down in `report` whether that took."""
+    _attempt(report, "descriptors", lambda: close_descriptors(keep))
+
+
+def lock_down(report: Report, settings: Settings, pid: int) -> None:
     """Lock this process in for good, and write down in `report` what took.
 
+    It should have one thread. Where a GPU's driver has started some, they are bound by all but
+    Landlock and the loss of capabilities, which the kernel keeps for each thread. The filter of
+    system calls leaves them nothing to use a capability for.
+
     Args:
-        report: what `leave_namespaces` found, in the parent of this process.
+        report: what `leave_namespaces` found, in the parent of this process, and `let_go`.
         settings: limits and readable paths.
         pid: this process, as its parent sees it.
-        keep: the descriptors that stay open.
     """
     limits, scratch = settings.limits, settings.scratch
-    _attempt(report, "descriptors", lambda: close_descriptors(keep))
     _attempt(report, "dies-with-parent", _die_with_parent)
     _attempt(report, "first-out-of-memory", _first_out_of_memory)
     address_space, private_data = _sizes()  # read while there is a /proc
+    others = len(os.listdir("/proc/self/task")) - 1
 
     if report["mount-namespace"] == PRESENT:
         _attempt(report, "scratch", lambda: _own_scratch(settings.scratch, limits.scratch))
@@ -117,7 +125,7 @@ def lock_down(report: Report, settings: Settings, pid: int, keep: Iterable[int])
 
     _attempt(report, "no-capabilities", kernel.drop_capabilities)
     _attempt(report, "no-new-privileges", _no_new_privileges)
-    _landlock(report, settings.readable, scratch)
+    _landlock(report, settings, scratch, others)
 
     _attempt(report, "threads", lambda: _limit_threads(limits.threads))
     _attempt(report, "memory", lambda: _limit(resource.RLIMIT_DATA, private_data + limits.memory))
@@ -166,13 +174,15 @@ def _no_new_privileges() -> None:
         raise OSError(errno.EINVAL, "the kernel did not keep it")
 
 
-def _landlock(report: Report, readable: Iterable[str], scratch: str) -> None:
+def _landlock(report: Report, settings: Settings, scratch: str, others: int) -> None:
     try:
-        abi = landlock.restrict(readable, _DEVICES, [scratch])
+        abi = landlock.restrict(settings.readable, _DEVICES + settings.devices, [scratch])
     except OSError as problem:
         abi, reason = 0, f"absent: {problem}"
     else:
         reason = f"absent: the kernel's Landlock, version {abi}, does not know it"
+        if others:
+            abi, reason = 0, f"absent: {others} threads of a driver are not bound by it"
     for name, first in (("landlock-files", 1), ("landlock-tcp", 4), ("landlock-scopes", 6)):
         report[name] = PRESENT if abi >= first else reason
 

@@ -7,11 +7,15 @@ A fork is born in two steps, since a process cannot move itself into a new pid n
 fork takes namespaces of its own and forks again, and the second is process 1 of that namespace. The
 first then ends, which leaves the second to us (we are its subreaper): we see it end, and ending it
 ends all that may live in its namespace.
+
+Where workers are to be spawned, this process imports nothing, and the second fork becomes a fresh
+interpreter (`spawned`), which gets ready and locks itself in.
 """
 
 import contextlib
 import gc
 import importlib
+import json
 import os
 import select
 import shutil
@@ -21,7 +25,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,7 +38,12 @@ from grader.subject import control, kernel, lockdown, seccomp  # noqa: E402
 Serve = Callable[[socket.socket], None]
 
 _BIRTH_SECONDS = 30.0
-_WENT_WRONG = 70  # the exit code of a fork that failed before, or in, its service
+_SPAWN_SECONDS = 110.0  # importing torch on a cold disk
+WENT_WRONG = 70  # the exit code of a fork that failed before, or in, its service
+
+
+class DeviceError(RuntimeError):
+    """A worker cannot use its device; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +59,10 @@ class Nursery:
     Args:
         judge: the control socket.
         settings: what the judge wants.
-        serve: what a fork does once it is locked.
+        serve: what a fork does once it is locked; None where workers are spawned.
     """
 
-    def __init__(self, judge: socket.socket, settings: control.Settings, serve: Serve):
+    def __init__(self, judge: socket.socket, settings: control.Settings, serve: Serve | None):
         self._judge = judge
         self._settings = settings
         self._serve = serve
@@ -111,7 +120,7 @@ class Nursery:
             if first == 0:
                 self._be_first(worker, theirs)
             theirs.close()
-            ours.settimeout(_BIRTH_SECONDS)
+            ours.settimeout(_SPAWN_SECONDS if self._settings.spawn else _BIRTH_SECONDS)
             try:
                 answer = self._raise(number, ours, first)
             except (OSError, EOFError) as problem:
@@ -147,32 +156,68 @@ class Nursery:
                 self._be_second(worker, cradle, report)
             control.send(cradle, {"pid": second})
         except BaseException:
-            _complain(cradle)
+            complain(cradle)
         finally:
-            os._exit(_WENT_WRONG)
+            os._exit(WENT_WRONG)
 
     def _be_second(
         self, worker: socket.socket, cradle: socket.socket, report: control.Report
     ) -> NoReturn:
-        """In the second fork: lock everything, say so, let go of all but the worker's socket."""
+        """In the second fork: lock everything and serve, or become an interpreter that does."""
         try:
             pid = control.receive(cradle)[0]["pid"]
-            keep = [worker.fileno(), cradle.fileno()]
-            lockdown.lock_down(report, self._settings, pid, keep)
-            control.send(cradle, {"report": report})
-            cradle.close()
-            self._serve(worker)
-            os._exit(0)
+            lockdown.let_go(report, [worker.fileno(), cradle.fileno()])
+            if self._serve is None:
+                become(worker, cradle, report, self._settings, pid)
+            else:
+                live(worker, cradle, report, self._settings, pid, self._serve)
         except BaseException:
-            _complain(cradle)
+            complain(cradle)
         finally:
-            os._exit(_WENT_WRONG)
+            os._exit(WENT_WRONG)
 
 
-def _complain(cradle: socket.socket) -> None:
+def live(
+    worker: socket.socket,
+    cradle: socket.socket,
+    report: control.Report,
+    settings: control.Settings,
+    pid: int,
+    serve: Serve,
+) -> None:
+    """Lock everything, say so, let go of all but the worker's socket, and serve."""
+    lockdown.lock_down(report, settings, pid)
+    control.send(cradle, {"report": report})
+    cradle.close()
+    serve(worker)
+    os._exit(0)
+
+
+def become(
+    worker: socket.socket,
+    cradle: socket.socket,
+    report: control.Report,
+    settings: control.Settings,
+    pid: int,
+) -> NoReturn:
+    """Give way to a fresh interpreter, which gets ready and then lives on the same sockets."""
+    for end in (worker, cradle):
+        end.set_inheritable(True)
+    if report["mount-namespace"] == control.PRESENT:
+        kernel.keep_mounting()  # exec takes capabilities away, and hiding /proc has to wait
+    told = {"worker": worker.fileno(), "cradle": cradle.fileno(), "report": report}
+    told |= {"settings": asdict(settings), "pid": pid}
+    os.chdir(Path(__file__).parents[2])  # -m looks in the folder that it starts in
+    module = ["-s", "-B", "-m", "grader.subject.spawned"]
+    os.execv(sys.executable, [sys.executable, *module, json.dumps(told)])
+
+
+def complain(cradle: socket.socket) -> None:
     """Say why a birth failed; once the cradle is closed nobody listens, and that is meant."""
+    error = sys.exc_info()[1]
+    known = isinstance(error, DeviceError)
     with contextlib.suppress(OSError):
-        control.send(cradle, {"failed": traceback.format_exc(limit=-3)})
+        control.send(cradle, {"failed": str(error) if known else traceback.format_exc(limit=-3)})
 
 
 def warm_up() -> None:
@@ -206,7 +251,7 @@ def warm_up_more() -> None:
     torch.optim.Adam([x]).step()
 
 
-def _load(service: str) -> Serve:
+def load(service: str) -> Serve:
     """The function that a fork runs, with what it needs warm.
 
     Its module may have a `warm()`, which is called here once, and `LEAN = True` if its forks need
@@ -233,8 +278,7 @@ def main(descriptor: int) -> None:
     """Get ready, say so, and serve."""
     judge = socket.socket(fileno=descriptor)
     message, _ = control.receive(judge)
-    limits = control.Limits(**message["settings"].pop("limits"))
-    settings = control.Settings(**message["settings"], limits=limits)
+    settings = control.Settings.of(message["settings"])
 
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -244,7 +288,7 @@ def main(descriptor: int) -> None:
     os.chdir(settings.scratch)
     tempfile.tempdir = settings.scratch
 
-    serve = _load(settings.service)
+    serve = None if settings.spawn else load(settings.service)
     threads = os.listdir("/proc/self/task")
     if len(threads) != 1:
         raise RuntimeError(f"{len(threads)} threads are running; a fork takes over only one")

@@ -105,7 +105,12 @@ class Peer:
             kind, value = "fault", [error.kind, dict(error.detail), list(error.frames)]
         finally:
             self._depth -= 1
-        self._send(kind, number, value, deadline)
+        try:
+            self._send(kind, number, value, deadline)
+        except wire.WireClosed:
+            raise
+        except WireError as error:  # it holds what cannot cross; nothing has been sent
+            self._send("fault", number, ["strange", {"text": str(error)}, []], deadline)
 
     def _send(self, kind: str, number: int, value: Any, deadline: float) -> None:
         wire.send(self._end, wire.Message(kind, number, value), self.lend, deadline)

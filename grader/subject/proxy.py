@@ -83,7 +83,7 @@ class Subject:
     @contextlib.contextmanager
     def raises(self, *names: str) -> Iterator[None]:
         """Expect the calls within to raise one of these exceptions, by class name."""
-        expected = " / ".join(names)
+        expected = " or ".join(names)
         try:
             yield
         except Failure as failure:
@@ -119,7 +119,8 @@ class Subject:
             Failure: something in ``wrt`` receives no gradient.
         """
         request = vjp_request(call, cotangent, wrt)
-        gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", **request)))
+        names = call.function._argument_names()
+        gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", names, **request)))
         for name, gradient in gradients.items():
             if gradient is None:
                 raise Failure(
@@ -138,8 +139,10 @@ class Subject:
         Returns:
             False where the call was followed only until it needed data.
         """
-        target = call.function.target
-        return bool(self.perform("accelerator", target=target, args=call.args, kwargs=call.kwargs))
+        target, names = call.function.target, call.function._argument_names()
+        return bool(
+            self.perform("accelerator", names, target=target, args=call.args, kwargs=call.kwargs)
+        )
 
 
 def sorted_wrt(call: Call, wrt: Sequence[str]) -> list[str]:

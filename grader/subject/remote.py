@@ -1,11 +1,12 @@
 """The judge's end of a worker: does the operations of a host that lives behind walls.
 
 A check that takes its worker down (a hang, a crash, nonsense on the wire) costs that check alone:
-the next one begins in a fresh fork.
+the next one begins in a fresh worker.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,10 @@ class RemoteHost:
         stand_ins: which exercises the judge stands in for.
         stand_in: answers a stand-in's calls.
         limit_s: seconds that one check may take.
+
+    Attributes:
+        broken: units whose import has failed.
+        shared: the worker has served another submission before this one.
     """
 
     def __init__(
@@ -54,7 +59,8 @@ class RemoteHost:
         self._deadline = 0.0
         self._importing = ""
         self._hung: set[str] = set()
-        self.broken: set[str] = set()  # units whose import has failed
+        self.broken: set[str] = set()
+        self.shared = False
 
     def perform(self, operation: str, **arguments: Any) -> Any:
         """Do one operation.
@@ -81,8 +87,28 @@ class RemoteHost:
             self._fork.socket.close()
             self._fork = None
 
+    def hand_back(self) -> None:
+        """Let the worker serve the next submission, if this one has left nothing behind; else end
+        it. Forks are ended in any case: the next one costs nothing.
+
+        The worker itself says what was left behind, so it could lie. The caller makes that useless:
+        it hands back a worker only after a submission that passed everything, and believes of a
+        `shared` worker only that its submission passes everything; else it asks a fresh one. So
+        nothing that was left behind can cost anybody a point, or say anything to anybody.
+        """
+        if self._fork is not None and self._sandbox.spawn:
+            self._deadline = time.monotonic() + self._limit_s
+            with contextlib.suppress(Fault, Failure):
+                left = self._ask({"leave": True})
+                if isinstance(left, list) and not left:
+                    self._fork.hand_back()
+                    self._fork = None
+        self.close()
+
     def _open(self) -> None:
         self._fork = self._sandbox.fork()
+        self.shared = self._fork.shared
+        self._deadline = time.monotonic() + self._limit_s  # its birth took none of the student's
         self._peer = Peer(self._fork.socket, self._answer, self._borrow)
         modules = self._submission.modules.items()
         self._ask(
@@ -92,6 +118,8 @@ class RemoteHost:
                 "units": self._units,
                 "hung": sorted(self._hung),
                 "stand_ins": self._stand_ins,
+                "lasting": self._sandbox.spawn,
+                "device": self._sandbox.device,
             }
         )
 

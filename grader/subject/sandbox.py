@@ -26,6 +26,10 @@ from grader.subject.jail import JailError
 
 __all__ = ["PRESENT", "Fork", "JailError", "Limits", "Sandbox"]
 
+# A GPU's driver maps much, keeps many files open and starts threads. What it has when a worker is
+# locked does not count, except for files and threads.
+LIMITS = {"cuda": Limits(memory=8 << 30, files=1024, threads=256)}
+
 _READY_SECONDS = 120.0  # importing torch on a cold disk
 _BORN_SECONDS = 30.0
 _END_SECONDS = 5.0
@@ -43,16 +47,23 @@ class Fork:
 
     Attributes:
         socket: our end of the worker's stream socket; what comes out of it is hostile.
+        shared: it has served another submission before.
     """
 
     def __init__(self, owner: "Sandbox", number: int, end: socket.socket):
         self.socket = end
+        self.shared = False
         self._owner = owner
         self._number = number
 
     def kill(self) -> None:
         """End the fork and all that lives in its namespace. Ended already is fine."""
         self._owner._end(self._number)
+
+    def hand_back(self) -> None:
+        """Give it back alive, for the next who asks for a worker."""
+        self.shared = True
+        self._owner._idle = self
 
     def exit_status(self, timeout: float) -> int | None:
         """The exit code, or minus the signal that ended it; None if it runs on after `timeout` s.
@@ -70,8 +81,9 @@ class Fork:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.kill()
-        self.socket.close()
+        if self._owner._idle is not self:
+            self.kill()
+            self.socket.close()
 
 
 class Sandbox:
@@ -82,9 +94,12 @@ class Sandbox:
         limits: what one fork may use.
         secret: folders that must not be visible inside; the checkout is one in any case.
         unsafe: without bubblewrap, where it cannot be had. A fork does what it can by itself.
+        spawn: a worker is a fresh interpreter, which takes seconds, and may be handed back.
+        device: "cpu", or "cuda", for which workers are always spawned.
 
     Attributes:
         parent: the warm parent's pid, as itself and its forks know it.
+        births_s: seconds spent on waiting for workers so far.
 
     Raises:
         JailError: the walls cannot be put up here; the text says what to do.
@@ -99,6 +114,8 @@ class Sandbox:
         limits: Limits | None = None,
         secret: Sequence[Path] = (),
         unsafe: bool = False,
+        spawn: bool = False,
+        device: str = "cpu",
     ):
         if sys.platform != "linux":
             raise JailError(
@@ -106,9 +123,13 @@ class Sandbox:
                 "(`make check` works everywhere)."
             )
         self._service = service
-        self._limits = limits or Limits()
+        self._limits = limits or LIMITS.get(device, Limits())
         self._secret = secret
         self._unsafe = unsafe
+        self.spawn = spawn or device != "cpu"
+        self.device = device
+        self.births_s = 0.0
+        self._idle: Fork | None = None
         self._parent: subprocess.Popen[bytes] | None = None
         self._open = contextlib.ExitStack()
         self._next = 0
@@ -134,9 +155,9 @@ class Sandbox:
         with contextlib.ExitStack() as stack:
             if self._unsafe:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="grader-"))
-                place = jail.without_walls(folder)
+                place = jail.without_walls(folder, self.device)
             else:
-                place = jail.build(self._secret)
+                place = jail.build(self._secret, self.device)
             self._complaints = stack.enter_context(tempfile.TemporaryFile())
             self._control, theirs = control.pair()
             with theirs:
@@ -152,8 +173,9 @@ class Sandbox:
                 )
             stack.callback(self._stop, self._parent)
             settings = Settings(
-                self._service, place.scratch, place.readable, place.become, self._limits
-            )
+                self._service, place.scratch, place.readable, place.become,
+                self.spawn, self.device, place.devices, self._limits,
+            )  # fmt: skip
             try:
                 control.send(self._control, {"settings": asdict(settings)})
                 self.parent = self._hear(_READY_SECONDS)["ready"]
@@ -162,11 +184,23 @@ class Sandbox:
             self._open = stack.pop_all()
 
     def fork(self) -> Fork:
-        """A new worker, locked and waiting. Starts the warm parent again if it has died.
+        """A worker, locked and waiting: one that was handed back, or a new one.
+
+        Starts the warm parent again if it has died.
 
         Raises:
             JailError: no worker came to life.
         """
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            return idle
+        started = time.monotonic()
+        try:
+            return self._fork()
+        finally:
+            self.births_s += time.monotonic() - started
+
+    def _fork(self) -> Fork:
         if self._parent is not None and self._parent.poll() is None:
             with contextlib.suppress(OSError, EOFError):  # it died just now, or no longer answers
                 return self._bear()
@@ -184,7 +218,7 @@ class Sandbox:
             with theirs:
                 control.send(self._control, {"fork": number}, [theirs.fileno()])
             self._running.add(number)
-            deadline = time.monotonic() + _BORN_SECONDS
+            deadline = time.monotonic() + (_READY_SECONDS if self.spawn else _BORN_SECONDS)
             while True:
                 message = self._hear(deadline - time.monotonic())
                 if message.get("born") == number:
@@ -192,7 +226,7 @@ class Sandbox:
                     return Fork(self, number, ours)
                 if message.get("failed") == number:
                     self._running.discard(number)
-                    raise JailError(f"a worker could not be locked: {message['why']}")
+                    raise JailError(f"no worker came to life: {message['why']}")
         except BaseException:
             self._end(number)
             ours.close()
@@ -208,13 +242,17 @@ class Sandbox:
     def protections(self) -> dict[str, str]:
         """What a real fork said took: name to "present", or "absent: " and why."""
         if not self._report:
-            with self.fork():
-                pass
+            with self.fork() as fork:
+                if self.spawn:
+                    fork.hand_back()
         walls = {"walls": "absent: --unsafe" if self._unsafe else PRESENT}
         return walls | self._report
 
     def close(self) -> None:
         """End the warm parent and every fork; harmless when there is none."""
+        if self._idle is not None:
+            self._idle.socket.close()
+            self._idle = None
         self._open.close()
 
     def _stop(self, parent: "subprocess.Popen[bytes]") -> None:

@@ -159,7 +159,7 @@ def warm() -> None:
 
 
 def install() -> None:
-    """Filter this thread and what it starts, for good; needs `no_new_privs`.
+    """Filter every thread and what it starts, for good; needs `no_new_privs`.
 
     Raises:
         OSError: the kernel has no seccomp, the architecture is not one of ours, or a call that

@@ -18,25 +18,35 @@ def of(fault: Fault, takes: Sequence[str] = ()) -> Failure:
     outcome, *message = judge({**fault.detail, "takes": takes})
     types = fault.detail.get("types", ())
     standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
+    if "importing" in fault.detail:  # the call that may raise did not come to pass
+        types = ()
     return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin)
 
 
-def describe(value: Any) -> str:
+def describe(value: Any, depth: int = 2) -> str:
     """A found value in a few words, without trusting its ``repr``."""
     if isinstance(value, Tensor):
         return f"a tensor {list(value.shape)}"
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(describe(item) for item in value[:4])
-        return f"a {type(value).__name__} of {len(value)} ({inner})" if value else "an empty tuple"
+        kind = type(value).__name__
+        inner = ", ".join(describe(item, depth - 1) for item in value[:4]) if depth else "..."
+        return f"a {kind} of {len(value)} ({inner})" if value else f"an empty {kind}"
     if isinstance(value, Ref):
         return f"an object of class {value.type_name}"
     if value is None:
         return "None"
-    return f"{type(value).__name__} {value!r:.40}"
+    return f"{type(value).__name__} {shown(value)[:40]}"
+
+
+def shown(value: Any) -> str:
+    """Its ``repr``, which may be the student's own, or of a number too long to be written out."""
+    try:
+        return repr(value)
+    except Exception:
+        return "(cannot be shown)"
 
 
 def short(dtype: torch.dtype) -> str:
-    """A dtype's name without the module."""
     """A dtype's name without the module."""
     return str(dtype).removeprefix("torch.")
 
@@ -144,6 +154,10 @@ _VERDICTS = {
     "no_tensor": lambda detail: (
         Outcome.WRONG_VALUE,
         say("A tensor should come back; found {found}.", found=detail["found"]),
+    ),
+    "strange": lambda detail: (
+        Outcome.WRONG_VALUE,
+        say("What came back cannot be judged: {text}", text=detail["text"]),
     ),
     "hung": lambda detail: (
         Outcome.TIMEOUT,

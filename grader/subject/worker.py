@@ -1,8 +1,12 @@
-"""What a locked fork does: takes one submission and answers the judge's questions about it."""
+"""What a locked worker does: takes a submission and answers the judge's questions about it.
+
+A fork serves one submission. A spawned worker may be told to leave one, and serve another.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import socket
@@ -16,6 +20,7 @@ from grader.model import Module, Submission
 from grader.subject import across, devices
 from grader.subject.faults import Fault
 from grader.subject.host import Host
+from grader.subject.leftovers import Before
 from grader.subject.modules import Finish
 from grader.subject.peer import Peer
 
@@ -23,7 +28,7 @@ _PRINTED_MOST = 8 << 10  # characters that are kept of what one check prints
 
 
 def serve(end: socket.socket) -> None:
-    """Serve one submission until the judge hangs up."""
+    """Serve until the judge hangs up."""
     Worker(end).peer.serve()
 
 
@@ -42,21 +47,27 @@ class Worker:
     def __init__(self, end: socket.socket):
         self.peer = Peer(end, self.answer, self._borrow)
         self._host: Host | None = None
+        self._before: Before | None = None  # how this process was before the first submission
         self._printed = Printed()
         sys.stdout = sys.stderr = self._printed
         sys.stdin = io.StringIO()
 
     def answer(self, question: dict[str, Any]) -> Any:
-        """Open a submission, do an operation of its host, or call what it has lent."""
+        """Open a submission, do an operation of its host, or leave it."""
         if "open" in question:
             self._open(question)
             return None
+        if "leave" in question:
+            return self._leave()
         assert self._host is not None
         if question["do"] == "begin":
             self._printed.clear()
         return self._host.perform(question["do"], **question["arguments"])
 
     def _open(self, question: dict[str, Any]) -> None:
+        if question["lasting"] and self._before is None:
+            self._before = Before()
+            gc.freeze()  # the collector need not look at all that again and again
         modules = {name: Module(name, *fields) for name, fields in question["open"].items()}
         submission = Submission("", modules, tuple(question["strays"]))
         hung = set(question["hung"])
@@ -67,7 +78,15 @@ class Worker:
             self.peer.ask({"importing": unit})
 
         finish = _finish(self.peer.ask, question["stand_ins"])
-        self._host = Host(submission, question["units"], importing, finish)
+        device = question["device"]
+        self._host = Host(submission, question["units"], importing, finish, device)
+
+    def _leave(self) -> list[str]:
+        """Forget the submission; what it has changed in this process."""
+        self._host = None
+        self._printed.clear()
+        gc.collect()
+        return self._before.changes() if self._before else []
 
     def _borrow(self, number: int) -> Callable[..., Any]:
         def lent(*args: Any, **kwargs: Any) -> Any:

@@ -49,18 +49,26 @@ def test_attention_sublayer_of_any_size(subject, draw, reference, shape, sizes):
     expect(call()).equals(reference.call(call))
 
 
+def _whole(subject, draw, sizes):
+    """A layer of which clause 2 can be judged: a is the same whoever looks at whom, and inner
+    numbers around 40 pass a ReLU as they are."""
+    layer, (d_model, _, d_ff) = _layer(subject, draw, "w_v.weight", sizes=sizes), sizes
+    layer.load({"feed_forward[0].bias": 40 + draw.tensor(d_ff)})
+    return layer.load({"feed_forward[1].weight": draw.tensor(d_model, d_ff) / 64})
+
+
 @clause(LAYER, 2)
 @SIZES
-def test_whole_layer_of_any_size(subject, draw, reference, shape, sizes):
+def test_feed_forward_sublayer_of_any_size(subject, draw, reference, shape, sizes):
     """The second half is x = norm2(x + f), whatever the sizes"""
-    call = _layer(subject, draw, sizes=sizes).on(draw.tensor(*shape))
+    call = _whole(subject, draw, sizes).on(draw.tensor(*shape))
     expect(call()).equals(reference.call(call))
 
 
 @clause(LAYER, 2)
-def test_whole_layer_in_float32(subject, draw, reference):
+def test_layer_in_float32(subject, draw, reference):
     """The second half is x = norm2(x + f), in float32 too"""
-    layer = _layer(subject, draw).to(torch.float32)
+    layer = _whole(subject, draw, (8, 2, 7)).to(torch.float32)
     call = layer.on(draw.tensor(3, 5, 8, dtype=torch.float32))
     expect(call()).equals(reference.call(call), within=1e-3)
 
@@ -91,14 +99,14 @@ def test_feed_forward_of_each_token(subject, draw):
 def test_feed_forward_of_another_width(subject):
     """feed_forward is d_ff wide inside, also where that is less than d_model"""
     parameters = subject.encoder.TransformerEncoderLayerSimple(6, 3, 2).describe()["parameters"]
-    shapes = [shape for name, shape in parameters.items() if name.startswith("feed_forward.")]
-    expect(shapes).equals([[2, 6], [2], [6, 2], [6]])
+    matrices = [shape for shape in parameters.values() if len(shape) == 2]
+    expect(sorted(matrices)).equals([[2, 6], [6, 2]] + 4 * [[6, 6]])
 
 
 @clause(LAYER, 4)
 def test_norms_of_a_whole_layer(subject, draw):
     """A norm takes the numbers of one token, whatever other sentences there are"""
-    layer = _layer(subject, draw).train()
+    layer = _layer(subject, draw, ATTENTION, THOUGHT).train()
     properties.alone_as_in_batch(layer.on(draw.tensor(3, 5, 8)), "x")
 
 
@@ -146,7 +154,8 @@ def test_dropout_leaves_evaluation_whole(subject, draw):
     for dropout in (0.0, 0.5):
         layer = subject.encoder.TransformerEncoderLayerSimple(8, 2, 7, dropout)
         weights = weights or _weights(draw, layer)
-        results.append(layer.load(weights).eval()(x))
+        layer.load(weights).eval().set("norm1.eps", 1e-5).set("norm2.eps", 1e-5)
+        results.append(layer(x))
     expect(results[1]).equals(results[0])
 
 
@@ -158,23 +167,48 @@ def test_training_without_dropout(subject, draw):
 
 
 @clause(LAYER, 6)
-@pytest.mark.parametrize("shape", [(3, 2, 5, 5), (3, 1, 5, 5), (5, 5), (1, 5)], ids=str)
-def test_mask_of_any_shape(subject, draw, reference, shape):
-    """A mask hides keys in the sentence, the head and from the query that it names"""
-    call = _layer(subject, draw, THOUGHT).on(draw.tensor(3, 5, 8), draw.mask(*shape))
-    expect(call()).equals(reference.call(call))
+@pytest.mark.parametrize("shape", [(3, 1, 5, 5), (3, 1, 1, 5), (5, 5), (1, 5)], ids=str)
+def test_mask_of_any_shape(subject, draw, shape):
+    """A mask means the same when it is written out for every sentence, head and query"""
+    layer, x, mask = _layer(subject, draw), draw.tensor(3, 5, 8), draw.mask(*shape)
+    found = layer(x, mask)
+    expect(found).equals(layer(x, mask.expand(3, 2, 5, 5)))
+    expect(found).differs_from(layer(x))
+
+
+@clause(LAYER, 6)
+@pytest.mark.parametrize("head", [0, 1])
+def test_mask_of_each_head(subject, draw, head):
+    """What is hidden in a head has no part in what that head finds"""
+    layer = _layer(subject, draw)
+    mixing = draw.tensor(8, 8)
+    mixing[:, 4 * (1 - head) : 4 * (2 - head)] = 0  # the other head says nothing
+    layer.load({f"{ATTENTION}.weight": mixing})
+    mask = torch.ones(3, 2, 5, 5, dtype=torch.bool)
+    mask[:, head, :, 2] = False
+    third = torch.arange(5).reshape(5, 1) == 2
+    call = layer.on(draw.tensor(3, 5, 8), mask)
+    properties.unmoved_by(call, draw, "x", third, [~third])
 
 
 @clause(LAYER, 7)
-def test_gradients_of_parameters(subject, draw, reference):
-    """The gradients reach x through every part of the layer, and the parts themselves"""
+def test_gradients_reach_all_weights(subject, draw):
+    """The gradients reach every part of the layer"""
     layer = _layer(subject, draw)
     call, cotangent = layer.on(draw.tensor(3, 5, 8), draw.mask(3, 1, 1, 5)), draw.tensor(3, 5, 8)
-    names = ["x", "self_attn.w_q.weight", "self_attn.w_v.bias", "feed_forward[0].weight"]
-    names += ["feed_forward[1].bias", "norm1.weight", "norm2.bias"]
-    expected = reference.vjp(call, cotangent, wrt=names)
-    for name, gradient in subject.vjp(call, cotangent, wrt=names).items():
-        expect(gradient).equals(expected[name])
+    names = ["x", "self_attn.w_q.weight", "self_attn.w_v.bias", "self_attn.w_o.weight"]
+    names += ["feed_forward[0].weight", "feed_forward[1].bias", "norm1.weight", "norm2.bias"]
+    subject.vjp(call, cotangent, wrt=names)
+
+
+@clause(LAYER, 7)
+def test_gradient_with_a_mask(subject, draw):
+    """The gradient for x says how the result moves when x moves, with a mask too"""
+    layer = _layer(subject, draw)
+    layer.load({"feed_forward[0].bias": 20 + draw.tensor(7)})  # far from the kink of the ReLU
+    layer.load({"feed_forward[1].weight": draw.tensor(8, 7) / 32})
+    call = layer.on(draw.tensor(2, 4, 8), draw.mask(2, 1, 4, 4))
+    properties.gradient_fits(subject, call, draw, "x")
 
 
 # TransformerEncoder
@@ -189,19 +223,20 @@ def _encoder(subject, draw, *silent, num_layers=2, dropout=0.0, pad_id=0):
     return encoder
 
 
-@clause(ENCODER, 1)
-def test_places_count_padding_too(subject, draw, reference):
-    """The place of a token is where it stands, whether padding stands before it or not"""
-    ids = draw.tokens(4, 7, 11)
-    call = _encoder(subject, draw, ATTENTION, THOUGHT).on(ids)
-    expect(call(), where=(ids != 0).unsqueeze(-1)).equals(reference.call(call))
+def _start_alike(draw, encoder):
+    """Let the first layer take up no more than the directions of the tokens' rows, so that a fault
+    in how tokens start, which is clause 1, is not seen again."""
+    silent = "positional.pe", f"layers.0.{ATTENTION}", f"layers.0.{THOUGHT}"
+    state = {n: v * 0 for n, v in draw.weights(encoder).items() if n.startswith(silent)}
+    return encoder.load(state).set("layers.0.norm1.eps", 0.0)
 
 
 @clause(ENCODER, 1)
 @pytest.mark.parametrize("shape", [(1, 9), (4, 1), (9, 4)], ids=["max_len", "one token", "many"])
 def test_tokens_start_in_any_shape(subject, draw, reference, shape):
-    """A token starts as its row of embedding plus the row of positional for its place"""
-    call = _encoder(subject, draw, ATTENTION, THOUGHT).on(draw.integers(1, 11, *shape))
+    """A token starts as embedding's row for it plus positional's for its place"""
+    encoder = _encoder(subject, draw, ATTENTION, THOUGHT, num_layers=1)
+    call = encoder.on(draw.integers(1, 11, *shape))
     expect(call()).equals(reference.call(call))
 
 
@@ -209,14 +244,15 @@ def test_tokens_start_in_any_shape(subject, draw, reference, shape):
 @pytest.mark.parametrize("num_layers", [1, 2, 4])
 def test_any_number_of_layers(subject, draw, reference, num_layers):
     """num_layers layers are applied in order"""
-    call = _encoder(subject, draw, num_layers=num_layers).on(draw.integers(1, 11, 4, 7))
+    encoder = _start_alike(draw, _encoder(subject, draw, num_layers=num_layers))
+    call = encoder.on(draw.integers(1, 11, 4, 7))
     expect(call()).equals(reference.call(call))
 
 
 @clause(ENCODER, 2)
 def test_encoder_in_float32(subject, draw, reference):
     """The layers are applied in order, in float32 too"""
-    encoder = _encoder(subject, draw).to(torch.float32)
+    encoder = _start_alike(draw, _encoder(subject, draw)).to(torch.float32)
     call = encoder.on(draw.integers(1, 11, 4, 7))
     expect(call()).equals(reference.call(call), within=1e-3)
 
@@ -233,14 +269,6 @@ def test_padding_is_hidden(subject, draw):
 
 
 @clause(ENCODER, 3)
-def test_padding_and_all_else(subject, draw, reference):
-    """Real tokens see each other, and no padding, wherever it stands"""
-    ids = draw.tokens(4, 7, 11)
-    call = _encoder(subject, draw).on(ids)
-    expect(call(), where=(ids != 0).unsqueeze(-1)).equals(reference.call(call))
-
-
-@clause(ENCODER, 3)
 def test_sentence_alone(subject, draw):
     """Each sentence has its own padding: alone it means what it means in a batch"""
     encoder = _encoder(subject, draw)
@@ -248,33 +276,45 @@ def test_sentence_alone(subject, draw):
 
 
 @clause(ENCODER, 3)
-def test_real_token_without_content(subject, draw, reference):
-    """A real token is seen, also where its row of embedding is 0"""
-    encoder, ids = _encoder(subject, draw), draw.tokens(4, 7, 11)
-    ids[:, 3] = 2
-    rows = draw.tensor(11, 6)
-    rows[2] = 0
-    encoder.load({"embedding.weight": rows, "positional.pe": torch.zeros(1, 9, 6).double()})
-    call = encoder.on(ids)
-    expect(call(), where=(ids != 0).unsqueeze(-1)).equals(reference.call(call))
+def test_every_real_token_counts(subject, draw):
+    """A real token has a part in what the others become, wherever padding stands"""
+    encoder, ids = _encoder(subject, draw, num_layers=1), draw.integers(1, 10, 4, 7)
+    ids[:2, 1], ids[2:, 5] = 0, 0
+    found = encoder(ids)
+    for place in (0, 3, 6):
+        other = ids.clone()
+        other[:, place] = 10
+        moved = encoder(other)
+        for sentence in range(4):
+            rest = (torch.arange(7) != place).unsqueeze(-1)
+            expect(moved[sentence], where=rest).differs_from(found[sentence])
 
 
 @clause(ENCODER, 4)
 @pytest.mark.parametrize("pad_id", [3, 10])
-def test_another_pad_id(subject, draw, reference, pad_id):
+def test_another_pad_id(subject, draw, pad_id):
     """pad_id is padding, and no other token is"""
     ids = draw.tokens(4, 7, 11, pad_id)
-    ids[0, 2], ids[1, 4] = 0, 1
-    call = _encoder(subject, draw, pad_id=pad_id).on(ids)
-    expect(call(), where=(ids != pad_id).unsqueeze(-1)).equals(reference.call(call))
+    ids[0, 2], ids[1, 4], ids[2:, 3] = 0, 1, pad_id
+    swapped = torch.arange(11)
+    swapped[0], swapped[pad_id] = pad_id, 0
+    encoder = _encoder(subject, draw, pad_id=pad_id)
+    weights = _weights(draw, encoder)
+    found = encoder.load(weights)(ids)
+    weights["embedding.weight"] = weights["embedding.weight"][swapped]
+    twin = _encoder(subject, draw).load(weights)
+    expect(found, where=(ids != pad_id).unsqueeze(-1)).equals(twin(swapped[ids]))
 
 
 @clause(ENCODER, 4)
 def test_default_pad_id(subject, draw):
     """Left out, pad_id is 0"""
-    ids = draw.integers(1, 11, 4, 5)
-    encoder = subject.encoder.TransformerEncoder(11, 6, 2, 5, 1).eval()
-    expect(encoder(torch.nn.functional.pad(ids, (0, 2)))[:, :5]).equals(encoder(ids))
+    ids = draw.tokens(4, 7, 11)
+    encoder = subject.encoder.TransformerEncoder(11, 6, 2, 5, 2, max_len=9, dropout=0.0)
+    weights = _weights(draw, encoder)
+    found = encoder.load(weights).eval()(ids)
+    twin = subject.encoder.TransformerEncoder(11, 6, 2, 5, 2, 9, 0.0, 0)
+    expect(found).equals(twin.load(weights).eval()(ids))
 
 
 @clause(ENCODER, 5)
@@ -302,13 +342,28 @@ def test_encoder_without_dropout(subject, draw):
 
 
 @clause(ENCODER, 7)
-def test_gradients_of_all(subject, draw, reference):
-    """The gradients reach embedding and every layer"""
+def test_gradients_reach_all_layers(subject, draw):
+    """The gradients reach embedding and every part of every layer"""
     call = _encoder(subject, draw).on(draw.integers(1, 11, 4, 7))
     names = ["embedding.weight"]
     for layer in ("layers.0", "layers.1"):
         names += [f"{layer}.self_attn.w_k.weight", f"{layer}.feed_forward[1].weight"]
-    cotangent = draw.tensor(4, 7, 6)
-    expected = reference.vjp(call, cotangent, wrt=names)
-    for name, gradient in subject.vjp(call, cotangent, wrt=names).items():
-        expect(gradient).equals(expected[name])
+    subject.vjp(call, draw.tensor(4, 7, 6), wrt=names)
+
+
+@clause(ENCODER, 7)
+def test_gradient_of_embedding(subject, draw):
+    """The gradient of embedding says how the result moves when its rows move"""
+    encoder = _encoder(subject, draw)
+    for layer in ("layers.0", "layers.1"):  # far from the kink of the ReLU
+        encoder.load({f"{layer}.feed_forward[0].bias": 20 + draw.tensor(5)})
+        encoder.load({f"{layer}.feed_forward[1].weight": draw.tensor(6, 5) / 32})
+    rows, step, cotangent = draw.tensor(11, 6), draw.tensor(11, 6) / 2**17, draw.tensor(4, 7, 6)
+    ids = draw.integers(1, 11, 4, 7)
+    step[0] = 0  # padding may have a row that is not trained
+    encoder.load({"embedding.weight": rows})
+    gradient = subject.vjp(encoder.on(ids), cotangent, wrt=["embedding.weight"])
+    ahead = encoder.load({"embedding.weight": rows + step})(ids)
+    behind = encoder.load({"embedding.weight": rows - step})(ids)
+    slope = ((ahead - behind) * cotangent).sum() * 2**16
+    expect((gradient["embedding.weight"] * step).sum() * 2**17).equals(slope, within=1e-5)

@@ -23,7 +23,7 @@ def layer_of(subject, draw, d_model, num_heads, plain=()):
     for name in plain:
         state[f"{name}.weight"] = torch.eye(d_model, dtype=torch.float64)
         state[f"{name}.bias"] = torch.zeros(d_model, dtype=torch.float64)
-    return layer.load(state)
+    return layer.load(state).eval()
 
 
 # The constructor
@@ -107,7 +107,7 @@ def test_each_input_has_its_projection(subject, draw, reference):
 @clause(FORWARD, 2)
 def test_each_head_attends_on_its_slice(subject, draw, reference):
     """Each head's weights are those of its own slice, scaled by its own sqrt(d_k)"""
-    layer = layer_of(subject, draw, 12, 2, plain=["w_q", "w_k"])
+    layer = layer_of(subject, draw, 12, 2, plain=["w_q", "w_k"]).train()
     x = draw.tensor(3, 5, 12)
     call = layer.on(x, x, x)
     expect(call()[1]).equals(reference.call(call)[1])

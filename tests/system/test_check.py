@@ -65,11 +65,6 @@ def relative_shift_matrix(d_model, offset):
 }
 WHOLE_FILES = {
     "attention": "\ndef more(:\n    return 1\n",
-    "multihead": """
-def split_heads(self, x, batch_size):
-    exit()
-MultiHeadAttention.split_heads = split_heads
-""",
     "positional": """
 class LearnedPositionalEmbedding(torch.nn.Module):
     def __init__(self, max_len, d_model):
@@ -93,10 +88,14 @@ def stable_softmax(scores, dim=-1):
     while True:
         scores = scores + 1
 """,
+    "multihead": "\nMultiHeadAttention.w_q = property(lambda self: 1 // 0)\n",
     "masks": """
 import os
 def create_look_ahead_mask(seq_len):
     os._exit(0)
+
+def create_padding_mask(token_ids, pad_id=0):
+    exit()
 """,
     "positional": "\nwhile True:\n    pass\n",
 }
@@ -178,12 +177,11 @@ def runs(folders: dict[str, str]) -> Iterator[dict[str, Future[Run]]]:
     def path(name: str) -> str:
         return f"--path={folders[name]}"
 
-    odd = {"PYTEST_ADDOPTS": "--nonsense", "PYTHONWARNINGS": "always", "LANG": "C"}
+    odd = {"PYTEST_ADDOPTS": "--nonsense", "PYTHONWARNINGS": "always", "LC_ALL": "C"}
     with ThreadPoolExecutor(2) as pool:
         yield {
             "deadly": pool.submit(check, path("deadly"), "--json", "--limit=2"),
             "stubs": pool.submit(check, path("stubs")),
-            "stubs json": pool.submit(check, path("stubs"), "--json"),
             "solution": pool.submit(check, path("solution")),
             "only": pool.submit(
                 check,
@@ -206,7 +204,7 @@ def runs(folders: dict[str, str]) -> Iterator[dict[str, Future[Run]]]:
         }
 
 
-RUNS = ["deadly", "stubs", "stubs json", "solution", "only", "one by one", "one by one json",
+RUNS = ["deadly", "stubs", "solution", "only", "one by one", "one by one json",
         "inside", "whole files", "whole files json"]  # fmt: skip
 
 
@@ -214,7 +212,7 @@ RUNS = ["deadly", "stubs", "stubs json", "solution", "only", "one by one", "one 
 def test_nothing_on_stderr_and_never_a_traceback(runs, name: str) -> None:
     run = runs[name].result()
     assert run.err == ""
-    for dump in ("Traceback", "NotImplementedError:", "assert ", "pytest", "grader_error"):
+    for dump in ("Traceback", "NotImplementedError:", "E   assert", "=====", "grader_error"):
         assert dump not in run.out
     assert "The grader failed" not in run.out, "run `python -m grader answers`"
 
@@ -237,17 +235,10 @@ def test_untouched_stubs(runs) -> None:
     assert upcoming.endswith("attention.py, then: make check ONLY=attention.stable_softmax")
 
 
-def test_untouched_stubs_as_json(runs) -> None:
-    run = runs["stubs json"].result()
-    assert (run.code, run.result["status"], run.result["score"]) == (1, "graded", 0)
-    outcomes = {c["outcome"] for e in run.result["exercises"] for c in e["checks"]}
-    assert outcomes == {"not_attempted", "blocked"}
-
-
 def test_the_solution(runs, course: Course) -> None:
     run = runs["solution"].result()
     assert run.code == 0
-    *lines, blank, points = run.out.splitlines()
+    *lines, _, points = run.out.splitlines()
     wanted = [f"{e.id} {e.max_score:g} / {e.max_score:g}" for e in course.exercises.values()]
     assert [" ".join(line.split()) for line in lines] == wanted
     most = sum(exercise.max_score for exercise in course.exercises.values())
@@ -303,6 +294,14 @@ BLUNDERS: dict[str, dict[str, Blunder]] = {
             "wrong_value",
             ["should return a tensor [d_model d_model]; it returned a tuple of 2"], []),
     },
+    "deadly": {
+        "multihead.MultiHeadAttention": (
+            "raised", ["Your code raised ZeroDivisionError"],
+            ["multihead.py, line ", "property(lambda self: 1 // 0)"]),
+        "masks.create_padding_mask": (
+            "raised", ["Your code raised SystemExit", "Take `exit()` out"],
+            ["masks.py, line ", "exit()"]),
+    },
     "whole files json": {
         "attention.stable_softmax": (
             "raised", ["Python cannot read this file: invalid syntax"],
@@ -310,14 +309,11 @@ BLUNDERS: dict[str, dict[str, Blunder]] = {
         "masks.combine_masks": (
             "not_attempted",
             ["There is no file masks.py.", "Rename mask.py to masks.py"], []),
-        "multihead.MultiHeadAttention.split_heads": (
-            "raised", ["Your code raised SystemExit", "Take `exit()` out"],
-            ["multihead.py, line ", "exit()"]),
         "positional.PositionalEncoding": (
             "raised", ["RecursionError", "A function calls itself without end."],
             ["positional.py", "return self(x)"]),
         "positional.LearnedPositionalEmbedding": (
-            "wrong_value", ["Your class has no `embedding.weight`", "set it in `__init__`"], []),
+            "wrong_value", ["Your class has no `embedding", "set it in `__init__`"], []),
         "positional.relative_shift_matrix": (
             "raised", ["Its arguments should be (d_model, offset); yours are (d_model)."], []),
     },
@@ -341,7 +337,7 @@ def test_a_blunder_is_answered(runs, folders, name: str, exercise: str) -> None:
     for frame in frames:
         assert frame.format(HERE=here) in shown
     assert bool(frames) == bool(first["frames"])
-    assert shown.count("\n") < 12
+    assert shown.count("\n") < 15
     assert not any("site-packages" in frame or "/" in frame.split("\n")[0] for frame in [shown])
 
 
@@ -380,7 +376,7 @@ def test_what_a_failed_check_printed_is_shown(runs) -> None:
 
 def test_a_blunder_as_it_is_printed(runs) -> None:
     out = runs["one by one"].result().out
-    before, _, told = out.partition("masks.create_look_ahead_mask")
+    told = out.partition("masks.create_look_ahead_mask")[2]
     told = told.partition("masks.create_padding_mask")[0]
     assert " ".join(told.split()).startswith(
         "0 / 4 `create_look_ahead_mask` returned None. Is a `return` missing?"
@@ -392,7 +388,9 @@ def test_a_blunder_as_it_is_printed(runs) -> None:
 
 def test_one_reason_for_a_whole_file_is_told_once(runs) -> None:
     out = runs["whole files"].result().out
-    assert out.count("Python cannot read this file") == 1
+    told = out.partition("attention.self_attention")[0]
+    assert told.count("Python cannot read this file") == 1
+    assert "(for the reason that is given above)" in told
     assert "next: mend `stable_softmax` in " in out
 
 
@@ -451,12 +449,8 @@ def test_the_rest_goes_on(runs) -> None:
         "attention.scaled_dot_product_attention",
         "attention.self_attention",
         "attention.cross_attention",
-        "masks.create_padding_mask",
         "masks.combine_masks",
-        "multihead.MultiHeadAttention",
         "multihead.MultiHeadAttention.split_heads",
-        "multihead.MultiHeadAttention.forward",
-        "encoder.TransformerEncoderLayerSimple",
     }
 
 
@@ -464,7 +458,7 @@ def test_the_rest_goes_on(runs) -> None:
 
 
 def test_json_has_the_keys_of_its_schema_and_no_others(runs, course: Course) -> None:
-    for name in ("stubs json", "one by one json", "deadly", "only"):
+    for name in ("one by one json", "deadly", "only"):
         result = runs[name].result().result
         assert list(result) == [
             "schema", "submission", "digest", "suite", "course", "made_by", "status", "score",

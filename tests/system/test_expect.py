@@ -15,6 +15,7 @@ from grader.judge import expect
 from grader.judge.expect import Expectation, begin, steps
 from grader.model import Outcome
 from grader.subject.faults import Failure, Ref
+from grader.subject.verdicts import describe
 
 NAN, INF = math.nan, math.inf
 Judge = Callable[[Expectation], None]
@@ -70,7 +71,7 @@ FAILS: dict[str, tuple[Judge, Any, Outcome, list[str]]] = {
         ["expected 5 at [1, 1]; found 5.5 (1 of 6 entries differ)"],
     ),
     "close value": (
-        equals(tensor(1.0, 2.0)), tensor(1.0, 2.0 + 1e-8), Outcome.WRONG_VALUE,
+        equals(tensor(1.0, 2.0), 1e-9), tensor(1.0, 2.0 + 1e-8), Outcome.WRONG_VALUE,
         ["expected 2 at [1]; found 2.00000001 (1 of 2 entries differ)"],
     ),
     "shape": (
@@ -156,7 +157,22 @@ def test_only_the_entries_asked_about_are_judged() -> None:
     assert verdict(equals(0), SQUARE, where) == (Outcome.WRONG_VALUE, [words])
 
 
+class Liar(int):
+    """A number that cannot be shown or compared."""
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError
+
+    __hash__ = int.__hash__
+
+
 RUBBISH: dict[str, Any] = {
+    "a number of too many digits": 10**5000,
+    "a number that lies": Liar(3),
+    "a list of rubbish": [Liar(3), 10**5000, [[[[[[]]]]]], None],
     "None": None,
     "text": "rubbish",
     "number": 3,
@@ -231,6 +247,26 @@ def test_expectations_are_counted() -> None:
     expect(1).equals(1)
     expect(ROWS).is_finite()
     assert steps() == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "None"),
+        ("x" * 99, "str 'xxx"),
+        (ROWS, "a tensor [2, 3]"),
+        ((ROWS, 3), "a tuple of 2 (a tensor [2, 3], int 3)"),
+        ([], "an empty list"),
+        ((), "an empty tuple"),
+        ([[[[1]]]], "a list of 1 (a list of 1 (a list of 1 (...)))"),
+        (Ref(0, "Thing", True), "an object of class Thing"),
+        ([10**5000], "a list of 1 (int (cannot be shown))"),
+    ],
+    ids=range(9),
+)
+def test_a_found_value_in_words(value: Any, words: str) -> None:
+    assert describe(value).startswith(words)
+    assert len(describe(value)) < 60
 
 
 def test_long_plain_data_is_cut() -> None:

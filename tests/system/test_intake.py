@@ -184,6 +184,11 @@ def test_cells_with_the_same_id(tmp_path: Path) -> None:
     assert (names["x"], names["y"]) == (1, 2)
 
 
+def test_half_a_character_in_a_cell_is_replaced(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_ipynb=notebook(cell("x = '\ud800'")))
+    assert values(submission.modules["attention"].text)["x"] == "?"
+
+
 def test_an_odd_escape_in_a_cell_warns_nobody(tmp_path: Path) -> None:
     submission = read(tmp_path, attention_ipynb=notebook(cell(r"x = '\d'")))
     assert r"'\d'" in submission.modules["attention"].text

@@ -378,7 +378,7 @@ def test_who_does_not_read_meets_the_deadline(ends) -> None:
     peer = Peer(one, lambda question: None, borrow)
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        peer.ask(torch.zeros(1 << 20), seconds_from_now(0.2))
+        peer.ask(torch.zeros(1 << 23), seconds_from_now(0.2))
     assert time.monotonic() - began < 1
 
 
@@ -541,6 +541,14 @@ def test_a_fault_crosses() -> None:
             found = caught.value
             assert (found.kind, found.detail, found.frames) == (
                 fault.kind, fault.detail, fault.frames)  # fmt: skip
+
+
+def test_an_answer_that_cannot_cross_is_a_fault() -> None:
+    with Pair(lambda q: None, lambda pair, question: torch.empty(2, device="meta")) as pair:
+        for _ in range(2):  # and the peers go on
+            with pytest.raises(Fault) as caught:
+                pair.ask(1)
+            assert caught.value.kind == "strange"
 
 
 def answered_by(*replies: tuple[str, int, Any]) -> Any:

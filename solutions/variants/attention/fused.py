@@ -13,7 +13,7 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     if mask is not None:
         # A finite bias, since not every version bears a row of nothing but False.
         shape = torch.broadcast_shapes(mask.shape, (*query.shape[:-1], key.shape[-2]))
-        bias = torch.zeros(shape, dtype=query.dtype).masked_fill(~mask, -1e30)
+        bias = torch.zeros(shape, dtype=query.dtype, device=query.device).masked_fill(~mask, -1e30)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     weights = torch.softmax(scores if bias is None else scores + bias, -1)

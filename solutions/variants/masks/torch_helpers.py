@@ -9,7 +9,7 @@ def create_look_ahead_mask(seq_len):
 
 
 def create_padding_mask(token_ids, pad_id=0):
-    return torch.isin(token_ids, torch.tensor([pad_id]), invert=True)
+    return torch.isin(token_ids, torch.tensor([pad_id], device=token_ids.device), invert=True)
 
 
 def combine_masks(padding_mask, look_ahead_mask):

@@ -31,7 +31,7 @@ class MultiHeadAttention(nn.Module):
         k = self.split_heads(F.linear(key, self.w_k.weight, self.w_k.bias), n)
         v = self.split_heads(F.linear(value, self.w_v.weight, self.w_v.bias), n)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        with torch.enable_grad():
+        with torch.no_grad():  # to look at, not to learn from
             scores = q.matmul(k.mT).div(math.sqrt(self.d_k))
             if mask is not None:
                 scores = scores + torch.zeros_like(scores).masked_fill(~mask, float("-inf"))

@@ -1,0 +1,323 @@
+"""A class, graded: outcomes, follow-through, what is kept, and what is refused.
+
+Marking costs seconds, so one run of one class serves most tests: the sample class, and submissions
+of ours that import the broken attention in every way.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from grader import sample
+from grader.course import ROOT
+from grader.judge import bank
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux"),
+    pytest.mark.slow,
+]
+
+ATTENTION = "attention.scaled_dot_product_attention"
+STANDS_ON_IT = [
+    "attention.self_attention",
+    "attention.cross_attention",
+    "multihead.MultiHeadAttention.forward",
+    "encoder.TransformerEncoderLayerSimple",
+    "encoder.TransformerEncoder",
+]
+UNSCALED = (" / math.sqrt(d_k)", "")
+IMPORTS = {
+    "relative": "from .attention import scaled_dot_product_attention",
+    "plain": "from attention import scaled_dot_product_attention",
+    "package": "from exercises.attention import scaled_dot_product_attention",
+    "module": "import attention\n\n\ndef scaled_dot_product_attention(*args):\n"
+    "    return attention.scaled_dot_product_attention(*args)",
+    "star": "from .attention import *",
+}
+
+
+def grade(submissions: Path | None, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "grader", "grade", "--out", str(out), *options]
+    command += [str(submissions)] if submissions else []
+    environment = os.environ | {
+        "GRADER_SECRET": "of the tests",
+        "COLUMNS": "120",
+        "LANG": "C.UTF-8",
+    }
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def reference(folder: Path, course, unit: str = "", *edits: tuple[str, str]) -> Path:
+    """The reference as a submission, with texts of one unit replaced."""
+    folder.mkdir(parents=True)
+    for name, module in bank.solution(course).modules.items():
+        text = module.text
+        if name == unit:
+            for find, put in edits:
+                assert find in text
+                text = text.replace(find, put)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory, course):
+    """The sample class and our own submissions, graded once: OUT, and what was printed."""
+    folder = tmp_path_factory.mktemp("a class of 2026 班")
+    sample.write(folder)
+    for name, line in IMPORTS.items():
+        broken = reference(folder / f"import-{name}", course, "attention", UNSCALED)
+        text = (broken / "multihead.py").read_text(encoding="utf-8")
+        assert IMPORTS["relative"] in text
+        text = text.replace(IMPORTS["relative"], line)
+        (broken / "multihead.py").write_text(text, encoding="utf-8")
+    (folder / "broken.zip").write_bytes(b"PK\x03\x04 not really")
+    out = tmp_path_factory.mktemp("out")
+    run = grade(folder, out)
+    assert run.returncode == 1, run.stdout + run.stderr  # one cannot be read
+    return folder, out, run
+
+
+def result(out: Path, name: str) -> dict:
+    return json.loads((out / name / "result.json").read_text(encoding="utf-8"))
+
+
+def rows(out: Path) -> dict[str, dict[str, str]]:
+    with (out / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return {row["submission"]: row for row in csv.DictReader(file)}
+
+
+def exercise(out: Path, name: str, id: str) -> dict:
+    return next(e for e in result(out, name)["exercises"] if e["id"] == id)
+
+
+def outcomes(out: Path, name: str, id: str) -> set[str]:
+    return {check["outcome"] for check in exercise(out, name, id)["checks"]} - {"passed"}
+
+
+# What each of the sample class gets
+
+
+@pytest.mark.parametrize(
+    "name", ["ada-perfect", "bai-perfect-zip", "chen-written-otherwise", "ping-warns"]
+)
+def test_right_ones_earn_everything(graded, name) -> None:
+    _, out, _ = graded
+    found = result(out, name)
+    assert found["status"] == "graded"
+    assert found["score"] == found["max_score"] > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["dina-empty", "emil-untouched", "qi-rubbish", "rosa-patches-torch"]
+)
+def test_those_that_compute_nothing_earn_nothing(graded, name) -> None:
+    _, out, _ = graded
+    assert result(out, name)["score"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("hana-softmax-over-queries", "softmax-over-queries"),
+        ("jun-heads-not-transposed", "split-without-transpose"),
+        ("kofi-cosines-left-out", "sines-odd-columns-empty"),
+        ("lena-norm-first", "layer-pre-norm"),
+    ],
+)
+def test_mistakes_are_named(graded, name, mistake) -> None:
+    _, out, _ = graded
+    named = {c["mistake"] for e in result(out, name)["exercises"] for c in e["checks"]}
+    assert named - {None} == {mistake}
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [("ming-hang", "timeout"), ("nils-crash", "crashed"), ("olga-walks-away", "crashed")],
+)
+def test_what_takes_its_process_down_costs_its_exercise(graded, name, outcome) -> None:
+    _, out, _ = graded
+    assert outcomes(out, name, ATTENTION) == {outcome}
+    lost = [e["id"] for e in result(out, name)["exercises"] if e["score"] < e["max_score"]]
+    assert lost == [ATTENTION]
+
+
+def test_a_syntax_error_costs_its_own_unit(graded) -> None:
+    _, out, _ = graded
+    found = result(out, "gita-syntax-error")["exercises"]
+    assert {e["id"].split(".")[0] for e in found if e["score"] < e["max_score"]} == {"attention"}
+
+
+def test_nothing_is_our_fault(graded) -> None:
+    _, out, _ = graded
+    for path in out.glob("*/result.json"):
+        assert "grader_error" not in path.read_text(encoding="utf-8"), path
+
+
+def test_what_cannot_be_read_is_said_and_graded_nothing(graded) -> None:
+    _, out, run = graded
+    assert rows(out)["broken"]["status"] == "unreadable"
+    assert "broken.zip cannot be read" in rows(out)["broken"]["notes"]
+    assert "broken: unreadable" in run.stdout
+
+
+# Follow-through
+
+
+@pytest.mark.parametrize("name", [f"import-{name}" for name in IMPORTS])
+def test_one_mistake_costs_once(graded, name) -> None:
+    _, out, _ = graded
+    found = result(out, name)["exercises"]
+    assert [e["id"] for e in found if e["score"] < e["max_score"]] == [ATTENTION]
+    assert [e["id"] for e in found if e["followed_through"]] == STANDS_ON_IT
+
+
+def test_a_broken_method_costs_once(graded) -> None:
+    _, out, _ = graded
+    found = result(out, "jun-heads-not-transposed")["exercises"]
+    lost = [e["id"] for e in found if e["score"] < e["max_score"]]
+    assert lost == ["multihead.MultiHeadAttention.split_heads"]
+
+
+# The table and the files
+
+
+def test_the_table_names_everyone(graded) -> None:
+    folder, out, run = graded
+    names = {p.stem if p.suffix == ".zip" else p.name for p in folder.iterdir()}
+    assert set(rows(out)) == names
+    for name in names:
+        assert name in run.stdout
+
+
+def test_columns_of_grades(graded, course) -> None:
+    _, out, _ = graded
+    row = rows(out)["ada-perfect"]
+    assert list(row) == ["submission", "status", "score", "max_score", *course.exercises, "notes"]
+    assert sum(float(row[id]) for id in course.exercises) == float(row["score"])
+
+
+def test_a_result_holds_no_path_of_this_machine(graded) -> None:
+    _, out, _ = graded
+    text = (out / "gita-syntax-error" / "result.json").read_text(encoding="utf-8")
+    assert str(ROOT) not in text
+
+
+# Again, alone, adjusted
+
+
+def test_again_grades_nothing_and_writes_the_same_bytes(graded) -> None:
+    folder, out, _ = graded
+    files = [*out.glob("*/result.json"), out / "grades.csv", out / "journal.jsonl"]
+    before = {path: path.read_bytes() for path in files}
+    run = grade(folder, out)
+    assert " / " not in run.stderr, "no progress, since there is nothing to do"
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_alone_is_as_in_class(graded, tmp_path) -> None:
+    folder, out, _ = graded
+    for name in ("ada-perfect", "hana-softmax-over-queries"):
+        shutil.copytree(folder / name, tmp_path / "class" / name)
+    grade(tmp_path / "class", tmp_path / "out", "--jobs", "1")
+    for name in ("ada-perfect", "hana-softmax-over-queries"):
+        alone = (tmp_path / "out" / name / "result.json").read_bytes()
+        assert alone == (out / name / "result.json").read_bytes()
+
+
+def test_killed_it_goes_on(course, tmp_path) -> None:
+    for n in range(4):
+        reference(tmp_path / "class" / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "class")]
+    command += ["--out", str(out), "--jobs", "1"]
+    environment = os.environ | {"GRADER_SECRET": "of the tests"}
+    running = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    journal = out / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not journal.exists() or not journal.read_text().count("\n"):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    first = journal.read_text().splitlines()
+    journal.write_text(journal.read_text() + '{"key": "torn')  # and a line that was not finished
+    run = grade(tmp_path / "class", out, "--jobs", "1")
+    assert run.returncode == 0, run.stderr
+    assert f" / {4 - len(first)} " in run.stderr
+    assert {row["score"] for row in rows(out).values()} == {rows(out)["s0"]["max_score"]}
+
+
+def test_adjustments_without_grading_again(graded, tmp_path) -> None:
+    folder, out, _ = graded
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine)
+    checks = exercise(out, "hana-softmax-over-queries", ATTENTION)["checks"]
+    open_checks = [c["id"] for c in checks if c["outcome"] != "passed"]
+    lines = ["submission,kind,target,value,reason"]
+    lines += [
+        "emil-untouched,override,masks.combine_masks,3,shown in class",
+        "ada-perfect,late,,0.5,a day",
+    ]
+    lines += [f"*,void,{id},,unclear" for id in open_checks]
+    (mine / "adjustments.csv").write_text("\n".join(lines), encoding="utf-8")
+    run = grade(folder, mine)
+    assert " / " not in run.stderr
+    points = {name: float(row["score"] or 0) for name, row in rows(mine).items()}
+    whole = float(rows(mine)["ada-perfect"]["max_score"])
+    assert points["emil-untouched"] == 3
+    assert points["ada-perfect"] == whole / 2
+    assert "a day" in rows(mine)["ada-perfect"]["notes"]
+    assert points["hana-softmax-over-queries"] == whole
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ada,raise,,1,", "kind 'raise' is not override, late or void"),
+        ("ada,override,nowhere.f,1,", "there is no exercise 'nowhere.f'"),
+        ("ada,late,,much,", "value 'much' is not a number"),
+    ],
+)
+def test_adjustments_that_cannot_be_done(graded, tmp_path, line, said) -> None:
+    folder, _, _ = graded
+    text = f"submission,kind,target,value,reason\n{line}\n"
+    (tmp_path / "adjustments.csv").write_text(text, encoding="utf-8")
+    run = grade(folder, tmp_path)
+    assert run.returncode == 2
+    assert f"line 2: {said}" in run.stderr
+    assert not (tmp_path / "grades.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("submissions", "said"),
+    [("nowhere", "There is no folder"), ("empty", "There is no submission in")],
+)
+def test_nothing_to_grade(tmp_path, submissions, said) -> None:
+    (tmp_path / "empty").mkdir()
+    run = grade(tmp_path / submissions, tmp_path / "out")
+    assert run.returncode == 2
+    assert said in run.stderr
+
+
+def test_two_runs_on_one_folder_do_not_mix(graded, tmp_path) -> None:
+    import fcntl
+
+    folder, _, _ = graded
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run = grade(folder, tmp_path)
+    assert run.returncode == 2
+    assert "Another run is writing" in run.stderr
