@@ -16,14 +16,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.course import Course
+from grader.course import Course, CourseError
 from grader.model import CheckResult, Message, Outcome, say
 from grader.score import ExerciseScore, Score
 
 _COLUMNS = ["submission", "kind", "target", "value", "reason"]
 
 
-class AdjustmentError(Exception):
+class AdjustmentError(CourseError):
     """The file cannot be taken as it is; the text names the line and what to do."""
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from grader import __version__, intake
 from grader.course import ROOT, Course
 from grader.intake import IntakeError
-from grader.judge.suite import Suite, with_suite
+from grader.judge.suite import Suite, collect
 from grader.marker import Marked, Marker
 from grader.model import Message, Submission, say
 from grader.report import record
@@ -190,7 +190,7 @@ def grade(
 
     if todo:
         files = sorted(p for folder in SUITES for p in folder.glob("test_*.py"))
-        with_suite(files, lambda suite: _mark(course, suite, todo, options, keep), secret)
+        _mark(course, collect(files, secret), todo, options, keep)
     for graded in submissions:
         if not graded.problem:
             graded.marked = journal.known.get(graded.key)

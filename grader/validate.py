@@ -20,7 +20,7 @@ from grader.judge import bank, diagnose
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
 from grader.judge.prove import Attempt, Bench, record, rubbish
-from grader.judge.suite import Suite, with_suite
+from grader.judge.suite import Suite, collect
 from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
 from release import stubs
@@ -218,9 +218,8 @@ def run(targets: Sequence[str]) -> int:
     if not targets:
         tasks.append(None)
     files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    rows: list[Row] = with_suite(
-        files, lambda suite: _prove_all(Validation(course, suite), tasks), secret="validate"
-    )
+    suite = collect(files, secret="validate")
+    rows = _prove_all(Validation(course, suite), tasks)
     table = Table(title=course.title, box=None, pad_edge=False)
     for name in ("unit", "ex.", "clauses", "checks", "ref.", "stubs", "variants", "caught",
                  "named", "time"):  # fmt: skip
@@ -242,17 +241,14 @@ def write_answers() -> int:
     warnings.filterwarnings("ignore")
     course = courses.load()
 
-    def body(suite: Suite) -> int:
-        changed = 0
-        ANSWERS.mkdir(exist_ok=True)
-        for unit, recording in record(Bench(course, suite), bank.mistakes(course)).items():
-            path = ANSWERS / f"{unit}.safetensors"
-            blob = recording.to_bytes()
-            if not path.exists() or path.read_bytes() != blob:
-                path.write_bytes(blob)
-                changed += 1
-        return changed
-
-    changed = with_suite(sorted(PUBLIC.glob("test_*.py")), body)
+    suite = collect(sorted(PUBLIC.glob("test_*.py")))
+    changed = 0
+    ANSWERS.mkdir(exist_ok=True)
+    for unit, recording in record(Bench(course, suite), bank.mistakes(course)).items():
+        path = ANSWERS / f"{unit}.safetensors"
+        blob = recording.to_bytes()
+        if not path.exists() or path.read_bytes() != blob:
+            path.write_bytes(blob)
+            changed += 1
     print(f"recorded answers: {changed} files changed")
     return 0

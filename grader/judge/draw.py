@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 
 import numpy as np
 import torch
@@ -89,6 +90,9 @@ class Draw:
     def weights(self, module: Module) -> dict[str, Tensor]:
         """A value for every parameter and buffer that the contract of ``module`` declares."""
         declared = module.subject._course.state_shapes(module.exercise.id, module.sizes)
-        return {
-            name: self.tensor(*resolve(shape, module.sizes)) for name, shape in declared.items()
-        }
+        shapes = {name: resolve(shape, module.sizes) for name, shape in declared.items()}
+        # One draw for all, and one memory, which crosses to a worker as one.
+        parts = self.tensor(sum(map(math.prod, shapes.values()))).split(
+            [math.prod(shape) for shape in shapes.values()]
+        )
+        return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts)}

@@ -101,7 +101,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     from grader import course as courses
     from grader import intake
     from grader.judge.reference import Recorded
-    from grader.judge.suite import Suite, suspected, with_suite
+    from grader.judge.suite import collect, suspected
     from grader.subject.faults import Fault
     from grader.subject.host import Host
     from grader.subject.proxy import Subject
@@ -127,29 +127,27 @@ def _run(request: dict[str, Any], events: Events) -> None:
     wanted = set(request["exercises"])
     skip = set(request["skip"])
 
-    def body(suite: Suite) -> None:
-        order = list(course.exercises)
-        checks = [check for check in suite.checks if check.exercise in wanted]
-        checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
-        plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
-        events("plan", checks=plan)
-        dog.start()
-        for check in checks:
-            if check.id in skip:
-                continue
-            events("start", check=check.id)
-            dog.feed()
-            recording = answers.of(check.id)
-            titles = {id: (m["title"], m["hint"]) for id, m in recording.mistakes.items()}
-            result, signature = suite.run(check, subject, answers)
-            result = suspected(result, signature, recording.signatures, titles)
-            data = result.to_json() | {"printed": printed.take()}
-            events("result", result=data)
-        events("end")
-
     files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
     folder = courses.ROOT / "tests" / "public"
-    with_suite([folder / file for file in files], body)
+    suite = collect([folder / file for file in files])
+    order = list(course.exercises)
+    checks = [check for check in suite.checks if check.exercise in wanted]
+    checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
+    plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
+    events("plan", checks=plan)
+    dog.start()
+    for check in checks:
+        if check.id in skip:
+            continue
+        events("start", check=check.id)
+        dog.feed()
+        recording = answers.of(check.id)
+        titles = {id: (m["title"], m["hint"]) for id, m in recording.mistakes.items()}
+        result, signature = suite.run(check, subject, answers)
+        result = suspected(result, signature, recording.signatures, titles)
+        data = result.to_json() | {"printed": printed.take()}
+        events("result", result=data)
+    events("end")
 
 
 if __name__ == "__main__":

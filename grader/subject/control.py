@@ -28,6 +28,11 @@ class Limits:
     threads: int = 64
 
 
+# A GPU's driver maps much, keeps many files open and starts threads. What memory it has when a
+# worker is locked does not count.
+GPU_LIMITS = Limits(memory=8 << 30, files=1024, threads=256)
+
+
 @dataclass(frozen=True)
 class Settings:
     """All that the warm parent is told, and a spawned worker too."""

@@ -85,6 +85,9 @@ class Host:
             torch.cuda.manual_seed(seed)
         self._objects.clear()
 
+    def do_settle(self) -> None:
+        """Nothing is left to do here; a wire has carried what was waiting."""
+
     def do_call(
         self,
         target: Target,

@@ -26,7 +26,7 @@ import torch
 _CACHES = {"linecache.cache", "re._cache", "re._cache2", "sys.path_importer_cache"}
 _SHOWN_MOST = 20
 
-Contents = dict[Any, Any] | list[Any]
+Contents = list[Any]
 
 
 class Before:
@@ -55,7 +55,7 @@ def _places() -> dict[str, Contents]:
         if kind is types.FunctionType:
             places[name] = [value.__code__, value.__defaults__, value.__kwdefaults__]
         elif issubclass(kind, dict) and name not in _CACHES:  # torch's hooks are an OrderedDict
-            places[name] = dict(value)
+            places[name] = [*value, *value.values()]
         elif kind in (list, set):
             places[name] = list(value)
         elif issubclass(kind, type) and vars(value).get("__module__") == module:
@@ -65,7 +65,8 @@ def _places() -> dict[str, Contents]:
         if id(owner) in seen:
             return
         seen.add(id(owner))
-        places[name] = contents = dict(vars(owner))
+        contents = dict(vars(owner))
+        places[name] = [*contents, *contents.values()]
         for inner, value in contents.items():
             look(f"{name}.{inner}", value, module)
 
@@ -76,11 +77,8 @@ def _places() -> dict[str, Contents]:
 
 
 def _same(before: Contents, now: Contents | None) -> bool:
-    if now is None or len(before) != len(now):
-        return False
-    if isinstance(before, dict) and isinstance(now, dict):
-        return all(key in now and now[key] is value for key, value in before.items())
-    return all(a is b for a, b in zip(before, now))
+    """By identity: what is compared may have an `==` of its own."""
+    return now is not None and list(map(id, before)) == list(map(id, now))
 
 
 def _settings() -> dict[str, Any]:

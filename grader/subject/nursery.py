@@ -177,14 +177,8 @@ class Nursery:
             os._exit(WENT_WRONG)
 
 
-def live(
-    worker: socket.socket,
-    cradle: socket.socket,
-    report: control.Report,
-    settings: control.Settings,
-    pid: int,
-    serve: Serve,
-) -> None:
+def live(worker: socket.socket, cradle: socket.socket, report: control.Report,
+         settings: control.Settings, pid: int, serve: Serve) -> None:  # fmt: skip
     """Lock everything, say so, let go of all but the worker's socket, and serve."""
     lockdown.lock_down(report, settings, pid)
     control.send(cradle, {"report": report})
@@ -193,13 +187,8 @@ def live(
     os._exit(0)
 
 
-def become(
-    worker: socket.socket,
-    cradle: socket.socket,
-    report: control.Report,
-    settings: control.Settings,
-    pid: int,
-) -> NoReturn:
+def become(worker: socket.socket, cradle: socket.socket, report: control.Report,
+           settings: control.Settings, pid: int) -> NoReturn:  # fmt: skip
     """Give way to a fresh interpreter, which gets ready and then lives on the same sockets."""
     for end in (worker, cradle):
         end.set_inheritable(True)

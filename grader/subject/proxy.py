@@ -67,6 +67,10 @@ class Subject:
         """A check begins."""
         self.perform("begin", seed=seed)
 
+    def settle(self) -> None:
+        """Let everything that was asked for have happened: what fails, fails now."""
+        self.perform("settle")
+
     def perform(self, operation: str, takes: Sequence[str] = (), **arguments: Any) -> Any:
         """Do one operation of the host; a fault becomes the verdict.
 
@@ -83,6 +87,7 @@ class Subject:
     @contextlib.contextmanager
     def raises(self, *names: str) -> Iterator[None]:
         """Expect the calls within to raise one of these exceptions, by class name."""
+        self.settle()
         expected = " or ".join(names)
         try:
             yield

@@ -26,10 +26,6 @@ from grader.subject.jail import JailError
 
 __all__ = ["PRESENT", "Fork", "JailError", "Limits", "Sandbox"]
 
-# A GPU's driver maps much, keeps many files open and starts threads. What it has when a worker is
-# locked does not count, except for files and threads.
-LIMITS = {"cuda": Limits(memory=8 << 30, files=1024, threads=256)}
-
 _READY_SECONDS = 120.0  # importing torch on a cold disk
 _BORN_SECONDS = 30.0
 _END_SECONDS = 5.0
@@ -123,7 +119,7 @@ class Sandbox:
                 "(`make check` works everywhere)."
             )
         self._service = service
-        self._limits = limits or LIMITS.get(device, Limits())
+        self._limits = limits or (Limits() if device == "cpu" else control.GPU_LIMITS)
         self._secret = secret
         self._unsafe = unsafe
         self.spawn = spawn or device != "cpu"
@@ -184,9 +180,8 @@ class Sandbox:
             self._open = stack.pop_all()
 
     def fork(self) -> Fork:
-        """A worker, locked and waiting: one that was handed back, or a new one.
-
-        Starts the warm parent again if it has died.
+        """A worker, locked and waiting: one that was handed back, or a new one. Starts the warm
+        parent again if it has died.
 
         Raises:
             JailError: no worker came to life.

@@ -163,7 +163,7 @@ def test_each_sample_by_itself(subject, draw):
 
 @clause(ATTENTION, 2)
 def test_output_for_heads(subject, draw, reference):
-    """With heads, too, each output row is the sum of the values, each times its weight"""
+    """With heads, too, each output row is the weighted sum of the values"""
     call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(2, 3))
     expect(call()[0]).equals(reference.call(call)[0])
 
@@ -255,7 +255,7 @@ def test_masks_for_3d(subject, draw, reference, leading, queries):
 @clause(ATTENTION, 5)
 @pytest.mark.parametrize("leading", [(3, 2), (1, 1), (1, 2), (2,), (3, 1)])
 def test_masks_for_4d(subject, draw, reference, leading):
-    """With 4-D inputs, a mask may be the same for all sentences, all heads, or neither"""
+    """With 4-D inputs, sentences or heads may share a mask"""
     query, key, value = draw.attention_inputs(3, 2)
     mask = draw.mask(*leading, query.size(2), key.size(2))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)

@@ -55,7 +55,7 @@ def test_softmax_of_large_scores(subject, draw, reference):
 
 @clause(SOFTMAX, 4)
 def test_softmax_of_half_precision(subject, draw):
-    """float16 gives finite float16 weights, even where exp(score) is too large for it"""
+    """float16 gives finite, right weights, even where exp overflows"""
     scores = draw.tensor(3, 5, scale=3.0) + torch.tensor([[15.0], [0.0], [-15.0]])
     scores[0, 2] = 15.0  # and exp(15) is: float16 ends at 65504
     scores = scores.half()
@@ -149,7 +149,7 @@ def test_hidden_values_are_not_mixed_in(subject, draw, reference):
 
 @clause(ATTENTION, 3)
 def test_hidden_key_that_fits_best(subject, draw, reference):
-    """A hidden key gets weight 0, even where it fits far better than the visible ones"""
+    """A hidden key gets weight 0, even where it fits best of all"""
     query, key, value = draw.attention_inputs(3)
     mask = draw.mask(3, 1, key.size(1))
     query, key = query + 30, torch.where(mask.mT, key - 30, key + 30)
