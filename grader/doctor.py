@@ -22,7 +22,7 @@ from grader.subject.sandbox import PRESENT, JailError, Limits, Sandbox
 
 ABSENT, NOT_APPLICABLE = "absent", "not applicable"
 
-_SERVICE = "grader.subject.trial:serve"
+_SERVICE = "grader.subject.trial:serve_bare"
 _LIMITS = Limits(memory=512 << 20, cpu=20, scratch=8 << 20, threads=32)
 _SECONDS = 20.0
 

@@ -143,5 +143,5 @@ def variants(course: Course, folder: Path = SOLUTIONS / "variants") -> Iterator[
         for path in sorted((folder / unit.name).glob("*.py")):
             text = path.read_text(encoding="utf-8")
             rest = base.modules[unit.name].text.replace("from __future__ import annotations", "")
-            text = _REST.sub(lambda _, rest=rest: rest, text)
+            text = _REST.sub(rest.replace("\\", r"\\"), text)
             yield edited(base, unit.name, text, f"{unit.name}/{path.stem}")

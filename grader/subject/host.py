@@ -98,10 +98,10 @@ class Host:
         """Call; give back the value and which arguments the call has changed."""
         function = self._function(target)
         theirs, named = _copies(args, kwargs, self._device)
-        watch = _Watch() if forbidden else contextlib.nullcontext()
+        watch = Watch() if forbidden else contextlib.nullcontext()
         with watch:
             value = self._guard(function, *theirs, **named)
-        if isinstance(watch, _Watch) and watch.seen & set(forbidden):
+        if isinstance(watch, Watch) and watch.seen & set(forbidden):
             raise Fault("forbidden", {"operators": sorted(watch.seen & set(forbidden))})
         if isinstance(value, nn.Module) and self._device.type != "cpu":
             self._guard(value.to, self._device)
@@ -354,7 +354,7 @@ class _Rules:
         return func(*args, **(kwargs or {}))
 
 
-class _Watch(_Rules, TorchDispatchMode):
+class Watch(_Rules, TorchDispatchMode):
     """Notes the operators that are called, whatever name they were called by."""
 
     def __init__(self) -> None:

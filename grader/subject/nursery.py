@@ -213,22 +213,13 @@ def warm_up() -> None:
     """Import torch and pay for what is slow the first time, so that no fork has to."""
     import torch
     from torch import nn
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            return func(*args, **(kwargs or {}))
 
     layer = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).double()
     x = torch.ones(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    with Watch():  # type: ignore[no-untyped-call]
-        weights = torch.softmax(x @ x.transpose(-2, -1), -1).masked_fill(torch.eye(3) > 0, 0)
-        (weights @ layer(x)).sum().backward()
+    weights = torch.softmax(x @ x.transpose(-2, -1), -1).masked_fill(torch.eye(3) > 0, 0)
+    (weights @ layer(x)).sum().backward()
     nn.functional.scaled_dot_product_attention(x, x, x)
     torch.einsum("bqd,bkd->bqk", x, x)
-    seccomp.warm()
 
 
 def warm_up_more() -> None:
@@ -244,11 +235,14 @@ def load(service: str) -> Serve:
     """The function that a fork runs, with what it needs warm.
 
     Its module may have a `warm()`, which is called here once, and `LEAN = True` if its forks need
-    no more than tensors.
+    no more than tensors. A function that is `bare` needs no torch.
     """
+    seccomp.warm()
     module_name, _, function = service.partition(":")
     module = importlib.import_module(module_name)
     serve: Serve = getattr(module, function)
+    if getattr(serve, "bare", False):
+        return serve
     warm_up()
     if not getattr(module, "LEAN", False):
         warm_up_more()

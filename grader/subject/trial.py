@@ -50,3 +50,11 @@ def serve(end: socket.socket) -> None:
             number = getattr(problem, "errno", None)
             answer = {"raised": type(problem).__name__, "errno": number, "text": str(problem)}
         send(end, json.dumps(answer, default=repr))
+
+
+def serve_bare(end: socket.socket) -> None:
+    """The same for sources that need no torch: its parent is ready at once."""
+    serve(end)
+
+
+serve_bare.bare = True  # type: ignore[attr-defined]
