@@ -7,6 +7,7 @@ gets a function or a class whose every call comes here; no text of the reference
 from __future__ import annotations
 
 import importlib
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,11 +15,15 @@ from typing import Any
 from torch import nn
 from torch.func import functional_call
 
+from grader import course as courses
 from grader.course import Course
 from grader.subject import across
 from grader.subject.remote import StandIn
+from grader.subject.shapes import resolve
 
 _PLAIN = (bool, int, float, str)
+_SIZE_MOST = 1024
+_ENTRIES_MOST = 1 << 16  # of all tensors of one question, and of one module's state
 
 
 def needed(course: Course, exercise: str, open_exercises: Sequence[str]) -> list[StandIn] | None:
@@ -51,8 +56,11 @@ def answer(question: Mapping[str, Any]) -> Any:
     """Answer what a worker's stand-in asks; see `across`.
 
     Raises:
-        Exception: the question is not one that a stand-in asks.
+        Exception: the question is not one that a stand-in asks, or asks for more work than any check
+            does: the worker chooses the sizes.
     """
+    if sum(tensor.numel() for tensor in question.get("tensors", ())) > _ENTRIES_MOST:
+        raise ValueError("the tensors are too large")
     if "make" in question:
         return _parts(_make(question["make"], question["init"]))
     exercise = question["stand_in"]
@@ -72,7 +80,10 @@ def _call(
     instance = _make(f"{unit}.{name}", question["init"])
     if method:
         return getattr(instance, method[0])(*args, **kwargs)
+    own = _parts(instance)["plain"]
     for path, value in question["plain"].items():
+        if path not in own or not isinstance(value, _PLAIN):  # hostile: it names what it likes
+            raise ValueError(f"{path!r:.50} is no attribute of {exercise}")
         owner, _, leaf = path.rpartition(".")
         setattr(operator.attrgetter(owner)(instance) if owner else instance, leaf, value)
     instance.train(question["training"])
@@ -86,6 +97,13 @@ def _find(exercise: str) -> Any:
 
 def _make(exercise: str, init: Sequence[Any]) -> nn.Module:
     args, kwargs = init
+    course = courses.load()
+    sizes = dict(zip(course.exercises[exercise].init, args)) | kwargs
+    if not all(isinstance(v, _PLAIN) and abs(float(v)) <= _SIZE_MOST for v in sizes.values()):
+        raise ValueError("a size is no size")
+    shapes = course.state_shapes(exercise, sizes).values()
+    if sum(math.prod(resolve(shape, sizes)) for shape in shapes) > _ENTRIES_MOST:
+        raise ValueError("the module is too large")
     made: nn.Module = _find(exercise)(*args, **kwargs)
     return made
 

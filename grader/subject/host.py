@@ -59,6 +59,7 @@ class Host:
         self._on_import = on_import
         self._units: dict[str, Any] = {}
         self._objects: list[Any] = []
+        self._dtypes: dict[int, torch.dtype] = {}  # what a module's weights were loaded in
 
     def perform(self, operation: str, **arguments: Any) -> Data:
         """Do one operation; each is a method ``do_<operation>``.
@@ -84,6 +85,7 @@ class Host:
         if self._device.type == "cuda":
             torch.cuda.manual_seed(seed)
         self._objects.clear()
+        self._dtypes.clear()
 
     def do_settle(self) -> None:
         """Nothing is left to do here; a wire has carried what was waiting."""
@@ -161,7 +163,9 @@ class Host:
         """Give a module the parameters and buffers that are named, and their dtype."""
         module = self._objects[ref]
         dtype = next(value.dtype for value in state.values() if value.is_floating_point())
-        module.to(dtype)
+        if self._dtypes.get(ref) != dtype:  # it goes through the whole module each time
+            module.to(dtype)
+            self._dtypes[ref] = dtype
         for name, value in state.items():
             owner, leaf, tensor = _find(module, name)
             if tensor.shape != value.shape:
@@ -179,6 +183,7 @@ class Host:
 
     def do_convert(self, ref: int, dtype: torch.dtype) -> None:
         self._guard(self._objects[ref].to, dtype)
+        self._dtypes[ref] = dtype
 
     def do_set(self, ref: int, name: str, value: Data) -> None:
         """Set a plain attribute such as ``norm1.eps``."""

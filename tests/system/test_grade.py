@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from grader import sample
 from grader.course import ROOT
-from grader.judge import bank
+from grader.judge import bank, standin
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux"),
@@ -321,3 +322,47 @@ def test_two_runs_on_one_folder_do_not_mix(graded, tmp_path) -> None:
         run = grade(folder, tmp_path)
     assert run.returncode == 2
     assert "Another run is writing" in run.stderr
+
+
+# What a worker can ask of the judge
+
+
+def test_a_worker_gets_the_answers_of_its_stand_ins_alone(course, tmp_path) -> None:
+    broken = reference(tmp_path / "class" / "forger", course, "attention", UNSCALED)
+    text = (broken / "attention.py").read_text(encoding="utf-8") + FORGERY
+    (broken / "attention.py").write_text(text, encoding="utf-8")
+    grade(tmp_path / "class", tmp_path / "out", "--only", "attention.self_attention")
+    assert exercise(tmp_path / "out", "forger", "attention.self_attention")["score"] == 0
+
+
+FORGERY = '''
+
+def self_attention(x, w_q, w_k, w_v, mask=None):
+    """Computes nothing: takes the way to the judge from a stand-in, and asks for this exercise."""
+    stand_in = scaled_dot_product_attention
+    names = stand_in.__code__.co_freevars
+    cells = {n: c.cell_contents for n, c in zip(names, stand_in.__closure__ or ())}
+    from grader.subject import across
+    question = {"stand_in": "attention.self_attention", "init": None}
+    return across.call(cells["ask"], question, [x, w_q, w_k, w_v, mask], {})
+'''
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"make": "multihead.MultiHeadAttention", "init": [[1 << 20, 1], {}]},
+        {"make": "multihead.MultiHeadAttention", "init": [["512", 1], {}]},
+        {"make": "encoder.TransformerEncoder", "init": [[100, 64, 1, 64, 1000], {}]},
+        {"stand_in": ATTENTION, "init": None, "args": [], "kwargs": {}, "state": {},
+         "tensors": [torch.ones(1).expand(1 << 20)]},
+        {"stand_in": "multihead.MultiHeadAttention", "init": [[4, 2], {}], "tensors": [],
+         "args": [], "kwargs": {}, "state": {}, "training": True,
+         "plain": {"__class__.forward": 1}},
+        {"stand_in": "os.system", "init": None, "tensors": [], "args": [], "kwargs": {}, "state": {}},
+    ],
+    ids=["huge", "text", "deep", "expanded", "attribute", "elsewhere"],
+)  # fmt: skip
+def test_hostile_questions_are_refused(question) -> None:
+    with pytest.raises((ValueError, KeyError, ImportError)):
+        standin.answer(question)
