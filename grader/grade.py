@@ -10,6 +10,7 @@ by `score`, so adjustments need no grading.
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import json
 import multiprocessing
@@ -202,6 +203,8 @@ Keep = Callable[[str, Marked, float], None]
 def _mark(
     course: Course, suite: Suite, todo: Mapping[str, Submission], options: Options, keep: Keep
 ) -> None:
+    gc.collect()
+    gc.freeze()  # the collector need not go through all of torch again and again
     jobs = min(options.jobs, len(todo))
     if jobs <= 1:
         with _sandbox(options) as sandbox:

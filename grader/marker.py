@@ -105,7 +105,8 @@ class Marker:
         results = {r.id: r for r in self._run(submission, self._checks, deadline)}
         broken = frozenset(self._broken)
         followed = []
-        for exercise in self._exercises:
+        lost = {r.exercise for r in results.values() if r.outcome is not Outcome.PASSED}
+        for exercise in filter(lost.__contains__, self._exercises):
             first = dict(self._found)
             second = self._follow(submission, exercise, list(results.values()), broken, deadline)
             if second is None:

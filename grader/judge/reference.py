@@ -74,6 +74,9 @@ def _recipe(module: Module) -> dict[str, Any]:
     }
 
 
+_TWIN = -1
+
+
 class Live:
     """Answers from the reference's own code."""
 
@@ -88,16 +91,11 @@ class Live:
         target = request["target"]
         twin = request["twin"]
         if twin is not None:
-            made, _ = self._host.perform(
-                "call",
-                target=twin["target"],
-                args=twin["args"],
-                kwargs=twin["kwargs"],
-                forbidden=(),
-            )
+            made = {name: twin[name] for name in ("target", "args", "kwargs")}
+            self._host.perform("make", ref=_TWIN, **made)
             for operation, arguments in twin["history"]:
-                self._host.perform(operation, ref=made.number, **arguments)
-            target = [made.number, target]
+                self._host.perform(operation, ref=_TWIN, **arguments)
+            target = [_TWIN, target]
         value = self._host.perform(request["operation"], target=target, **request["arguments"])
         return value[0] if request["operation"] == "call" else value
 

@@ -72,6 +72,7 @@ class Check:
     title: str
     hidden: bool
     function: Callable[..., None]
+    asks_for: Sequence[str]  # of `_GIVEN`
     parameters: Mapping[str, Any]  # of pytest's parametrize
 
     @classmethod
@@ -87,7 +88,8 @@ class Check:
             missing = "docstring, the line that students see" if mark else "@clause"
             raise CourseError(f"{item.nodeid} has no {missing}")
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        unknown = set(inspect.signature(item.function).parameters) - _GIVEN - set(parameters)
+        names = set(inspect.signature(item.function).parameters) - set(parameters)
+        unknown = names - _GIVEN
         if unknown:
             raise CourseError(
                 f"{item.nodeid} asks for {sorted(unknown)}; there is {sorted(_GIVEN)}"
@@ -95,7 +97,8 @@ class Check:
         exercise, number = mark.args
         id = f"{exercise}/{number}/{item.name}"
         hidden = item.path.parent.name == "hidden"
-        return cls(id, exercise, number, title, hidden, item.function, parameters)
+        asks_for = sorted(names)
+        return cls(id, exercise, number, title, hidden, item.function, asks_for, parameters)
 
 
 class Answers(Protocol):
@@ -123,12 +126,11 @@ class Suite:
         """
         draw = Draw(check.id, self.secret)
         given = {"subject": subject, "draw": draw, "reference": Reference(answers)}
-        wanted = inspect.signature(check.function).parameters
         begin()
         try:
             answers.begin(check.id)
             subject.begin(draw.seed)
-            check.function(**{n: v for n, v in given.items() if n in wanted}, **check.parameters)
+            check.function(**{name: given[name] for name in check.asks_for}, **check.parameters)
             subject.settle()
         except Failure as error:
             found = error.found

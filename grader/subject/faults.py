@@ -21,9 +21,10 @@ class Ref:
 # What each kind of fault tells, and of which type that is.
 KINDS: dict[str, dict[str, type]] = {
     "raised": {"types": list, "text": str},  # an exception: its class names, its text
-    "signature": {"found": str},  # it cannot take the arguments of its contract
+    "signature": {"found": str, "takes": list},  # it cannot take the arguments of its contract
     "missing": {"where": str, "name": str, "near": list},  # no such name in a module or a class
     "not_callable": {"name": str, "type": str},
+    "not_module": {"name": str, "type": str},  # a class that makes something else
     "no_unit": {"unit": str, "near": list},  # no such file
     "hung": {"unit": str},  # importing it has no end
     "attribute": {"name": str},  # a module lacks it

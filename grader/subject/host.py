@@ -58,15 +58,22 @@ class Host:
         self._paths = {module.path for module in submission.modules.values()}
         self._on_import = on_import
         self._units: dict[str, Any] = {}
-        self._objects: list[Any] = []
+        self._objects: dict[int, Any] = {}
+        self._takes: list[str] = []
         self._dtypes: dict[int, torch.dtype] = {}  # what a module's weights were loaded in
 
-    def perform(self, operation: str, **arguments: Any) -> Data:
+    def perform(self, operation: str, takes: Sequence[str] = (), **arguments: Any) -> Data:
         """Do one operation; each is a method ``do_<operation>``.
+
+        Args:
+            operation: its name.
+            takes: the names of a call's arguments in its contract, for the message.
+            arguments: the operation's.
 
         Raises:
             Fault: the student's code is at fault; says how.
         """
+        self._takes = list(takes)
         try:
             return getattr(self, f"do_{operation}")(**arguments)
         except Exception as error:
@@ -98,21 +105,29 @@ class Host:
         forbidden: Sequence[str],
     ) -> tuple[Data, list[int]]:
         """Call; give back the value and which arguments the call has changed."""
-        function = self._function(target)
         theirs, named = _copies(args, kwargs, self._device)
         watch = Watch() if forbidden else contextlib.nullcontext()
         with watch:
-            value = self._guard(function, *theirs, **named)
+            value = self._guard(self._function(target), *theirs, **named)
         if isinstance(watch, Watch) and watch.seen & set(forbidden):
             raise Fault("forbidden", {"operators": sorted(watch.seen & set(forbidden))})
-        if isinstance(value, nn.Module) and self._device.type != "cpu":
-            self._guard(value.to, self._device)
         changed = [
             position
             for position, (before, after) in enumerate(zip(args, theirs))
             if isinstance(before, Tensor) and not _same(before, after.cpu())
         ]
         return self._plain(value), changed
+
+    def do_make(
+        self, target: Target, args: Sequence[Data], kwargs: dict[str, Data], ref: int
+    ) -> None:
+        """Make an instance of a class, to be known by a number that the judge chooses: below 0."""
+        made = self._guard(self._function(target), *args, **kwargs)
+        if not isinstance(made, nn.Module):
+            raise Fault("not_module", {"name": target[1], "type": type(made).__name__})
+        self._objects[ref] = made
+        if self._device.type != "cpu":
+            self._guard(made.to, self._device)
 
     def do_vjp(
         self,
@@ -277,7 +292,7 @@ class Host:
         frames = self._frames(error)
         text = _text(error)
         if isinstance(error, TypeError) and not frames and "argument" in text:
-            return Fault("signature", {"found": _signature(function)})
+            return Fault("signature", {"found": _signature(function), "takes": self._takes})
         if self._device.type != "cpu" and _MIXED.search(text):
             return Fault("device", {"text": text}, frames)
         types = [base.__name__ for base in type(error).__mro__]
@@ -334,8 +349,9 @@ class Host:
             return items if isinstance(value, list) else tuple(items)
         if isinstance(value, dict) and depth < 8:
             return {str(key): self._plain(item, depth + 1) for key, item in value.items()}
-        self._objects.append(value)
-        return Ref(len(self._objects) - 1, type(value).__name__, isinstance(value, nn.Module))
+        number = len(self._objects)
+        self._objects[number] = value
+        return Ref(number, type(value).__name__, isinstance(value, nn.Module))
 
 
 def frame_texts(frames: Iterable[traceback.FrameSummary]) -> list[str]:

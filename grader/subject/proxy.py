@@ -59,30 +59,36 @@ class Subject:
         self._course = course
         self._perform = perform
         self.changed: list[str] = []
+        self._made = 0
 
     def __getattr__(self, unit: str) -> _Unit:
         return _Unit(self, unit)
 
     def begin(self, seed: int) -> None:
         """A check begins."""
+        self._made = 0
         self.perform("begin", seed=seed)
+
+    def next_number(self) -> int:
+        """A number for an instance that is to be made: below 0, where the host counts from 0 up."""
+        self._made += 1
+        return -self._made
 
     def settle(self) -> None:
         """Let everything that was asked for have happened: what fails, fails now."""
         self.perform("settle")
 
-    def perform(self, operation: str, takes: Sequence[str] = (), **arguments: Any) -> Any:
+    def perform(self, operation: str, **arguments: Any) -> Any:
         """Do one operation of the host; a fault becomes the verdict.
 
         Args:
             operation: see `Host.perform`.
-            takes: the names of a call's arguments in its contract, for the message.
             arguments: the operation's.
         """
         try:
             return self._perform(operation, **arguments)
         except Fault as fault:
-            raise verdicts.of(fault, takes) from fault
+            raise verdicts.of(fault) from fault
 
     @contextlib.contextmanager
     def raises(self, *names: str) -> Iterator[None]:
@@ -91,6 +97,7 @@ class Subject:
         expected = " or ".join(names)
         try:
             yield
+            self.settle()
         except Failure as failure:
             if not failure.types or failure.standin:
                 raise
@@ -125,7 +132,7 @@ class Subject:
         """
         request = vjp_request(call, cotangent, wrt)
         names = call.function._argument_names()
-        gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", names, **request)))
+        gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", takes=names, **request)))
         for name, gradient in gradients.items():
             if gradient is None:
                 raise Failure(
@@ -146,7 +153,9 @@ class Subject:
         """
         target, names = call.function.target, call.function._argument_names()
         return bool(
-            self.perform("accelerator", names, target=target, args=call.args, kwargs=call.kwargs)
+            self.perform(
+                "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
+            )
         )
 
 
@@ -201,6 +210,8 @@ class Function:
 
     def _call(self, call: Call) -> Any:
         names = self._argument_names()
+        if self.module is None and self.exercise.init:
+            return self._make(call)
         value, changed = self.subject.perform(
             "call",
             takes=names,
@@ -210,8 +221,6 @@ class Function:
             forbidden=self.exercise.forbidden,
         )
         self.subject.changed = [names[position] for position in changed]
-        if self.module is None and self.exercise.init:
-            return self._construct(call, value)
         return enforce(self.exercise, self._sizes(call), value, self._dtype(call))
 
     def _argument_names(self) -> Sequence[str]:
@@ -240,17 +249,17 @@ class Function:
             return bound[rule].dtype  # type: ignore[no-any-return]
         return getattr(torch, rule) if rule else None
 
-    def _construct(self, call: Call, value: Any) -> Module:
-        if not (isinstance(value, Ref) and value.is_module):
-            raise Failure(
-                Outcome.WRONG_VALUE,
-                say(
-                    "`{name}` should be a class derived from nn.Module; calling it gave {found}.",
-                    name=self.exercise.name,
-                    found=verdicts.describe(value),
-                ),
-            )
-        return Module(self.subject, self.exercise, value.number, call, self._sizes(call))
+    def _make(self, call: Call) -> Module:
+        number = self.subject.next_number()
+        self.subject.perform(
+            "make",
+            takes=self.exercise.init,
+            target=self.target,
+            args=call.args,
+            kwargs=call.kwargs,
+            ref=number,
+        )
+        return Module(self.subject, self.exercise, number, call, self._sizes(call))
 
 
 @dataclass

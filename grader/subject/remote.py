@@ -205,7 +205,7 @@ class RemoteHost:
         raise WireError("a worker lends nothing")
 
 
-_QUIET = {"begin", "load", "mode", "convert", "set"}
+_QUIET = {"begin", "make", "load", "mode", "convert", "set"}
 
 
 def _anything(answer: Any, arguments: Mapping[str, Any]) -> bool:

@@ -12,10 +12,10 @@ from grader.model import Message, Outcome, say
 from grader.subject.faults import Failure, Fault, Ref
 
 
-def of(fault: Fault, takes: Sequence[str] = ()) -> Failure:
-    """The verdict on a fault; ``takes`` names the arguments of the call's contract."""
+def of(fault: Fault) -> Failure:
+    """The verdict on a fault."""
     judge: Callable[[dict[str, Any]], tuple[Any, ...]] = _VERDICTS[fault.kind]
-    outcome, *message = judge({**fault.detail, "takes": takes})
+    outcome, *message = judge(dict(fault.detail))
     types = fault.detail.get("types", ())
     standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
     if "importing" in fault.detail:  # the call that may raise did not come to pass
@@ -124,7 +124,7 @@ _VERDICTS = {
         Outcome.RAISED,
         say(
             "Its arguments should be ({expected}); yours are {found}.",
-            expected=", ".join(detail["takes"]),
+            expected=", ".join(map(str, detail["takes"])),
             found=detail["found"],
         ),
     ),
@@ -132,6 +132,14 @@ _VERDICTS = {
         Outcome.WRONG_VALUE,
         say(
             "`{name}` should be a function or a class; found {type}.",
+            name=detail["name"],
+            type=detail["type"],
+        ),
+    ),
+    "not_module": lambda detail: (
+        Outcome.WRONG_VALUE,
+        say(
+            "`{name}` should be a class derived from nn.Module; calling it gave {type}.",
             name=detail["name"],
             type=detail["type"],
         ),
