@@ -56,7 +56,7 @@ def answer(question: Mapping[str, Any]) -> Any:
     """Answer what a worker's stand-in asks; see `across`.
 
     Raises:
-        Exception: the question is not one that a stand-in asks, or asks for more work than any check
+        Exception: the question is not one that a stand-in asks, or asks for more than any check
             does: the worker chooses the sizes.
     """
     if sum(tensor.numel() for tensor in question.get("tensors", ())) > _ENTRIES_MOST:

@@ -17,7 +17,7 @@ from torch import Tensor
 from grader.course import Course, Exercise
 from grader.model import Outcome, say
 from grader.subject import verdicts
-from grader.subject.faults import Failure, Fault, Ref
+from grader.subject.faults import Failure, Fault
 from grader.subject.shapes import Sizes, bind, resolve
 
 Perform = Callable[..., Any]  # Host.perform, or a wire to one

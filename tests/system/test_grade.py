@@ -359,7 +359,8 @@ def self_attention(x, w_q, w_k, w_v, mask=None):
         {"stand_in": "multihead.MultiHeadAttention", "init": [[4, 2], {}], "tensors": [],
          "args": [], "kwargs": {}, "state": {}, "training": True,
          "plain": {"__class__.forward": 1}},
-        {"stand_in": "os.system", "init": None, "tensors": [], "args": [], "kwargs": {}, "state": {}},
+        {"stand_in": "os.system", "init": None, "tensors": [], "args": [], "kwargs": {},
+         "state": {}},
     ],
     ids=["huge", "text", "deep", "expanded", "attribute", "elsewhere"],
 )  # fmt: skip

@@ -252,10 +252,9 @@ def test_arguments_are_moved(host: Host) -> None:
 
 
 def test_a_module_is_moved_when_it_is_made(host: Host) -> None:
-    made: dict[str, Any] = {"args": [], "kwargs": {}, "forbidden": ()}
-    ref, _ = host.perform("call", target=["attention", "Layer"], **made)
+    host.perform("make", target=["attention", "Layer"], args=[], kwargs={}, ref=-1)
     arguments: dict[str, Any] = {"args": [torch.ones(3)], "kwargs": {}}
-    assert host.perform("accelerator", target=[ref.number, "forward"], **arguments) is True
+    assert host.perform("accelerator", target=[-1, "forward"], **arguments) is True
 
 
 @pytest.mark.parametrize(("name", "kind"), [("mixed", "device"), ("back_home", "device_result")])
