@@ -179,7 +179,7 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
         device: and that have this device.
     """
     if sys.platform != "linux":
-        advice = "Grade on Linux, or by the container recipe in docs/. `make check` works here."
+        advice = "Grade on Linux, or by the container recipe in docs/grading.md. `make check` works here."
         return [Finding("walls", True, NOT_APPLICABLE, f"there are none on {sys.platform}", advice)]
     with _targets() as target:
         try:
@@ -191,7 +191,7 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
                 attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
                 return [*attacks, _ending(sandbox), *layers]
         except JailError as problem:
-            advice = "Do what this says, or use the container recipe in docs/."
+            advice = "Do what this says, or use the container recipe in docs/grading.md."
             return [Finding("walls", True, ABSENT, str(problem), advice)]
 
 

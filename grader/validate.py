@@ -220,7 +220,7 @@ def run(targets: Sequence[str]) -> int:
     files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
     suite = collect(files, secret="validate")
     rows = _prove_all(Validation(course, suite), tasks)
-    table = Table(title=course.title, box=None, pad_edge=False)
+    table = Table(title=course.title, box=None, pad_edge=False, collapse_padding=True)
     for name in ("unit", "ex.", "clauses", "checks", "ref.", "stubs", "variants", "caught",
                  "named", "time"):  # fmt: skip
         table.add_column(name, justify="left" if name == "unit" else "right")

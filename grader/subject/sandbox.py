@@ -35,7 +35,7 @@ The walls are made of user namespaces, which this system seems to forbid. On Ubu
     sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0
 On older Debian: sudo sysctl kernel.unprivileged_userns_clone=1. On Red Hat's systems: sudo sysctl
 user.max_user_namespaces=15000. In a container, start it with `--security-opt seccomp=unconfined
---security-opt apparmor=unconfined`, and see the container recipe in docs/."""
+--security-opt apparmor=unconfined`, and see the container recipe in docs/grading.md."""
 
 
 class Fork:
@@ -115,7 +115,7 @@ class Sandbox:
     ):
         if sys.platform != "linux":
             raise JailError(
-                "grading in a sandbox needs Linux. Use the container recipe in docs/ "
+                "grading in a sandbox needs Linux. Use the container recipe in docs/grading.md "
                 "(`make check` works everywhere)."
             )
         self._service = service
