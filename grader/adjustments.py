@@ -12,7 +12,9 @@ void: a check counts as passed. A submission of ``*`` means everyone.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+import io
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,34 +43,59 @@ class Adjustment:
         return self.submission in (submission, "*")
 
 
-def read(path: Path, course: Course) -> list[Adjustment]:
+def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjustment]:
     """Read the file; one that is not there adjusts nothing.
+
+    Args:
+        path: of the file.
+        course: the table.
+        submissions: the ids that there are.
 
     Raises:
         AdjustmentError: a line says something that cannot be done.
     """
     if not path.exists():
         return []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if rows.fieldnames is None or set(_COLUMNS) - set(rows.fieldnames):
-            raise AdjustmentError(f"{path}: its first line must be {','.join(_COLUMNS)}")
-        return [_adjustment(path, rows.line_num, row, course) for row in rows]
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (UnicodeDecodeError, IsADirectoryError) as error:
+        raise AdjustmentError(f"{path}: it must be a text file in UTF-8 ({error})") from None
+    rows = csv.DictReader(io.StringIO(text, newline=""), restval="")
+    if rows.fieldnames is None or set(_COLUMNS) - set(rows.fieldnames):
+        raise AdjustmentError(
+            f"{path}: its first line must be {','.join(_COLUMNS)}, with commas between"
+        )
+    return [_adjustment(path, rows.line_num, row, course, submissions) for row in rows]
 
 
-def _adjustment(path: Path, line: int, row: dict[str, str], course: Course) -> Adjustment:
-    kind, target = row["kind"].strip(), row["target"].strip()
-    where = f"{path}, line {line}"
-    if kind not in ("override", "late", "void"):
-        raise AdjustmentError(f"{where}: kind {kind!r} is not override, late or void")
+def _adjustment(
+    path: Path, line: int, row: dict[str, str], course: Course, submissions: Collection[str]
+) -> Adjustment:
+    who, kind, target = (row[name].strip() for name in ("submission", "kind", "target"))
     exercise = target.split("/")[0]
+
+    def wrong(words: str) -> AdjustmentError:
+        return AdjustmentError(f"{path}, line {line}: {words}")
+
+    if kind not in ("override", "late", "void"):
+        raise wrong(f"kind {kind!r} is not override, late or void")
+    if who != "*" and who not in submissions:
+        raise wrong(f"there is no submission {who!r}")
     if (target or kind == "void") and exercise not in course.exercises:
-        raise AdjustmentError(f"{where}: there is no exercise {exercise!r}")
+        raise wrong(f"there is no exercise {exercise!r}")
+    if kind == "late" and target:
+        raise wrong("lateness is a factor on the whole: leave the target out")
     try:
         value = float(row["value"] or 0) if kind == "void" else float(row["value"])
     except ValueError:
-        raise AdjustmentError(f"{where}: value {row['value']!r} is not a number") from None
-    return Adjustment(row["submission"].strip(), kind, target, value, row["reason"].strip())
+        raise wrong(f"value {row['value']!r} is not a number") from None
+    most = 1.0 if kind == "late" else math.inf
+    if kind == "override":
+        exercises = [exercise] if target else list(course.exercises)
+        most = sum(course.exercises[id].max_score for id in exercises)
+    if not 0 <= value <= most:
+        raise wrong(f"value {row['value']!r} is not between 0 and {most:g}")
+    return Adjustment(who, kind, target, value, row["reason"].strip())
 
 
 def void(
@@ -88,7 +115,10 @@ def adjust(
     score: Score, submission: str, adjustments: Sequence[Adjustment]
 ) -> tuple[Score, list[Message]]:
     """The score after overrides and lateness, and a note for each."""
-    notes = []
+    voided = [a for a in adjustments if a.kind == "void" and a.concerns(submission)]
+    notes = [
+        say("{what} was declared void ({reason}).", what=a.target, reason=a.reason) for a in voided
+    ]
     mine = [a for a in adjustments if a.kind != "void" and a.concerns(submission)]
     for a in sorted(mine, key=lambda a: (a.kind == "late", not a.target)):
         if a.kind == "late":

@@ -118,7 +118,7 @@ class Check:
                 current = importing = ""
                 progress(len(self._results), len(self._plan))
             elif kind == "hung":
-                self._hang(current, importing, event["frames"])
+                self._hang(current, importing, event["frames"], event["printed"])
                 return len(self._results) == len(self._plan)
             elif kind == "end":
                 return True
@@ -155,7 +155,7 @@ class Check:
                 line = lines.get(timeout=limit)
             except queue.Empty:  # held so fast that it could not say so itself
                 child.kill()
-                yield {"event": "hung", "frames": []}
+                yield {"event": "hung", "frames": [], "printed": ""}
                 return
             if not line:
                 child.wait()
@@ -164,7 +164,7 @@ class Check:
             yield json.loads(line)
             limit = self._limit_s + _GRACE_S
 
-    def _hang(self, current: str, importing: str, frames: list[str]) -> None:
+    def _hang(self, current: str, importing: str, frames: list[str], printed: str) -> None:
         if not current:
             raise SessionError("importing torch took more than five minutes")
         text = say(
@@ -177,11 +177,13 @@ class Check:
                 "Importing {unit}.py did not come to an end: a loop outside any function?",
                 unit=importing,
             )
-        self._ended(current, Outcome.TIMEOUT, text, frames)
+        self._ended(current, Outcome.TIMEOUT, text, frames, printed)
 
-    def _ended(self, id: str, outcome: Outcome, text: Message, frames: list[str]) -> None:
+    def _ended(
+        self, id: str, outcome: Outcome, text: Message, frames: list[str], printed: str = ""
+    ) -> None:
         """A check has taken its process with it. After two such, leave what would do the same."""
-        self._finish(id, outcome, text, frames)
+        self._finish(id, outcome, text, frames, printed)
         exercise = self._plan[id][1]
         ends = [
             result
@@ -193,9 +195,15 @@ class Check:
                 if exercise in self._course.closure([stands]) and other not in self._results:
                     self._finish(other, outcome, say("Not tried: it went the same way twice."), [])
 
-    def _finish(self, id: str, outcome: Outcome, text: Message, frames: list[str]) -> None:
+    def _finish(
+        self, id: str, outcome: Outcome, text: Message, frames: list[str], printed: str = ""
+    ) -> None:
         _, exercise, clause, title = self._plan[id]
-        self._keep(CheckResult(id, exercise, clause, title, outcome, (text,), tuple(frames)))
+        self._keep(
+            CheckResult(
+                id, exercise, clause, title, outcome, (text,), tuple(frames), printed=printed
+            )
+        )
 
     def _keep(self, result: CheckResult) -> None:
         self._results[result.id] = result

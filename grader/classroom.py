@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from grader import adjustments, sample
+from grader import adjustments, intake, sample
 from grader import course as courses
 from grader import doctor as protections
 from grader import grade as grading
@@ -58,7 +58,14 @@ def run(
             console.print("No folder was named: this is the bundled sample class.", style="dim")
         else:
             folder = submissions
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise ClassroomError(
+                f"Results would lie among the submissions: name another --out than {out}."
+            )
         found = grading.read_class(folder, course)
+        for name in intake.loose(folder):
+            words = f"not graded: {name!r} is neither a folder nor a zip"
+            console.print(words, style="yellow", markup=False)
         stack.enter_context(_alone(out))
         options = Options(
             course.closure(chosen),
@@ -69,7 +76,8 @@ def run(
             spawn=spawn,
             secret_folders=(folder.resolve(), out.resolve()),
         )
-        adjusted = adjustments.read(out / "adjustments.csv", course)
+        ids = [one.submission.id for one in found]
+        adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
             grading.grade(course, found, out, options, present, progress)
     rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]

@@ -33,7 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CourseError, IntakeError, SessionError) as error:
         print(error, file=sys.stderr)
         return TROUBLE
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"{error}. What was finished is kept.", file=sys.stderr)
+        return TROUBLE
     except KeyboardInterrupt:
+        print("\nStopped. What was finished is kept.", file=sys.stderr)
         return 130
 
 
@@ -48,9 +52,9 @@ def _parser() -> argparse.ArgumentParser:
         "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
     )
     check.add_argument("--json", action="store_true", help="print result.json instead")
-    check.add_argument("--lang", help="en or zh; by default what your system says")
+    check.add_argument("--lang", help="the language of messages; so far there is English")
     check.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds that one check may take"
+        "--limit", type=_seconds, default=LIMIT_S, help="seconds that one check may take"
     )
     check.set_defaults(run=_check)
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
@@ -65,9 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     grade.add_argument("--out", type=Path, default=Path("grades"), help="where results go")
     grade.add_argument("--only", action="append", default=[], metavar="TARGET")
-    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    grade.add_argument("--jobs", type=_at_least_one, default=os.cpu_count() or 1)
     grade.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds that one check may take"
+        "--limit", type=_seconds, default=LIMIT_S, help="seconds that one check may take"
     )
     grade.add_argument("--device", default="cpu", help="cpu or cuda")
     grade.add_argument(
@@ -76,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument(
         "--unsafe", action="store_true", help="grade although protections are absent"
     )
-    grade.add_argument("--lang", help="en or zh")
+    grade.add_argument("--lang", help="see check")
     grade.set_defaults(run=_grade)
     doctor = commands.add_parser("doctor", help="try the protections on this machine")
     doctor.set_defaults(run=_doctor)
@@ -85,6 +89,20 @@ def _parser() -> argparse.ArgumentParser:
     stubs = commands.add_parser("stubs", help="write exercises/ again from solutions/")
     stubs.set_defaults(run=_stubs)
     return parser
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 86_400:
+        raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
+    return number
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -107,8 +125,9 @@ def _check(arguments: argparse.Namespace) -> int:
             )
         )
     else:
+        upcoming = course.after(chosen[-1])
         Terminal(console, language, bool(arguments.targets)).show(
-            scores, submission, str(arguments.path)
+            scores, submission, str(arguments.path), upcoming
         )
     if not scores.graded:
         return TROUBLE
@@ -152,6 +171,7 @@ def _answers(arguments: argparse.Namespace) -> int:
 def _stubs(arguments: argparse.Namespace) -> int:
     from release import stubs
 
-    for path in stubs.write(courses.ROOT / "exercises", courses.load()):
-        print(f"written: {path.relative_to(courses.ROOT)}")
+    kept = courses.ROOT / ".kept"
+    for path in stubs.write(courses.ROOT / "exercises", courses.load(), kept):
+        print(f"written: {path.relative_to(courses.ROOT)} (what stood there is in .kept/)")
     return OK

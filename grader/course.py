@@ -83,12 +83,21 @@ class Course:
         names |= {id: [id] for id in self.exercises}
         for id in self.exercises:  # `split_heads` alone will do: no two share a last name
             names.setdefault(id.rsplit(".", 1)[-1], [id])
+        by_lower = {name.lower(): ids for name, ids in names.items()}
         chosen: set[str] = set()
-        for target in targets:
-            if target not in names:
+        words = [word for target in targets for word in re.split(r"[,\s]+", target)]
+        for target in filter(None, words):
+            ids = names.get(target) or by_lower.get(target.lower())
+            if ids is None:
                 raise CourseError(_unknown(target, names))
-            chosen.update(names[target])
+            chosen.update(ids)
         return [id for id in self.exercises if not chosen or id in chosen]
+
+    def after(self, id: str) -> str | None:
+        """The unit that follows an exercise's own, or None behind the last."""
+        names = [unit.name for unit in self.units]
+        place = names.index(self.exercises[id].unit) + 1
+        return names[place] if place < len(names) else None
 
     def closure(self, ids: Iterable[str]) -> list[str]:
         """These exercises and everything they stand on, in the order of the course."""

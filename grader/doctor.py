@@ -179,7 +179,7 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
         device: and that have this device.
     """
     if sys.platform != "linux":
-        advice = "Grade on Linux, or by the container recipe in docs/grading.md. `make check` works here."
+        advice = "Grade on Linux, or in a container: docs/grading.md. `make check` works here."
         return [Finding("walls", True, NOT_APPLICABLE, f"there are none on {sys.platform}", advice)]
     with _targets() as target:
         try:

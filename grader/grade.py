@@ -16,20 +16,23 @@ import json
 import multiprocessing
 import os
 import secrets
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import __version__, intake
-from grader.course import ROOT, Course
+from grader.course import ROOT, Course, CourseError
 from grader.intake import IntakeError
 from grader.judge.suite import Suite, collect
 from grader.marker import Marked, Marker
-from grader.model import Message, Submission, say
+from grader.model import Message, Outcome, Submission, say
 from grader.report import record
-from grader.subject.sandbox import Sandbox
+from grader.subject import kernel
+from grader.subject.sandbox import JailError, Sandbox
 
 SUITES = (ROOT / "tests" / "public", ROOT / "tests" / "hidden")
 SECRET = ROOT / ".course-secret"
@@ -90,7 +93,7 @@ class Journal:
         self._path = path
         self.known: dict[str, Marked] = {}
         if path.exists():
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 try:
                     entry = json.loads(line)
                     self.known[entry["key"]] = Marked.from_json(entry["marked"])
@@ -186,7 +189,10 @@ def grade(
         nonlocal done
         done += 1
         submission = todo[submission_key]
-        journal.add(submission_key, submission.id, marked, seconds)
+        if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
+            journal.known[submission_key] = marked  # our fault, which the next run may not have
+        else:
+            journal.add(submission_key, submission.id, marked, seconds)
         progress(submission.id, done, len(todo))
 
     if todo:
@@ -216,8 +222,14 @@ def _mark(
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (course, suite, options)) as pool:
         futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
-        for future in as_completed(futures):
-            keep(*future.result())
+        try:
+            for future in as_completed(futures):
+                keep(*future.result())
+        except BrokenProcessPool:
+            raise CourseError(
+                "A grading process was ended from outside (out of memory?). What was finished is"
+                " kept: run the same command again, or with fewer --jobs."
+            ) from None
 
 
 _job: Marker  # of this process, where it is one of several
@@ -225,6 +237,7 @@ _job: Marker  # of this process, where it is one of several
 
 def _begin_job(course: Course, suite: Suite, options: Options) -> None:
     global _job
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # go when the run is killed
     sandbox = _sandbox(options)
     sandbox.start()
     atexit.register(sandbox.close)
@@ -239,7 +252,13 @@ def _timed(
     marker: Marker, submission_key: str, submission: Submission
 ) -> tuple[str, Marked, float]:
     started = time.monotonic()
-    return submission_key, marker.mark(submission), time.monotonic() - started
+    try:
+        marked = marker.mark(submission)
+    except JailError:
+        raise  # nothing can be graded
+    except Exception as error:  # one submission must not stop a class
+        marked = marker.failed(error)
+    return submission_key, marked, time.monotonic() - started
 
 
 def _sandbox(options: Options) -> Sandbox:

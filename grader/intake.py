@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import os
 import re
 import stat
 import warnings
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -18,6 +18,7 @@ from typing import Any
 
 from grader.model import Message, Module, Submission, say
 
+_OURS = {"grades.csv", "journal.jsonl", "adjustments.csv"}  # what lies beside the results
 _BYTES_MOST = 1_000_000  # of one module: a hundred times what anyone writes
 _FILES_MOST = 2_000  # of one submission that are looked at
 
@@ -46,13 +47,26 @@ def discover(folder: Path) -> list[tuple[str, Path]]:
     entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
     if not entries:
         raise IntakeError(f"There is no submission in {str(folder)!r}: no folder and no zip.")
-    names = [path.name for path in entries]
+    taken = {path.name for path in entries} | _OURS
     found = []
     for path in entries:
-        is_zip = not path.is_dir()
-        id = path.stem if is_zip and path.stem not in names else path.name
-        found.append((id, path))
+        id = path.name
+        if not path.is_dir() and path.stem not in taken:
+            id = path.stem
+        taken.add(id)
+        # A name may hold bytes that are no text, and one of ours would write over our files.
+        id = os.fsencode(id).decode("utf-8", "replace")
+        found.append((f"{id}-" if id in _OURS else id, path))
     return found
+
+
+def loose(folder: Path) -> list[str]:
+    """The names of what lies in a class's folder and is neither a folder nor a zip."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and not path.is_dir() and path.suffix.lower() != ".zip"
+    )
 
 
 def read(path: Path, units: Sequence[str], id: str = "") -> Submission:
@@ -72,7 +86,7 @@ def read(path: Path, units: Sequence[str], id: str = "") -> Submission:
         files = _Folder(path) if path.is_dir() else _Zip(path, notes)
         with files:
             return _read(files, units, id or path.stem, notes)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+    except Exception as error:  # what a broken archive can raise has no end: zlib, lzma, unicode
         raise IntakeError(f"{path.name} cannot be read: {error}") from None
 
 
@@ -151,7 +165,9 @@ def _read(files: Any, units: Sequence[str], id: str, notes: list[Message]) -> Su
     known = {f"{unit}.py" for unit in units} | {"__init__.py"}
     strays = sorted(name for name in here if name.endswith(".py") and name not in known)
     if not modules:
-        notes.append(say("There is no module of the course in it."))
+        shown = ", ".join(names[:8]) or "-"
+        words = say("There is no module of the course in it. Found: {names}", names=shown)
+        notes.append(words)
     return Submission(id, modules, tuple(strays), tuple(notes))
 
 

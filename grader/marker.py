@@ -98,6 +98,11 @@ class Marker:
         except _Doubt:
             return self._mark(submission)  # that worker was ended: now it is a fresh one
 
+    def failed(self, error: Exception) -> Marked:
+        """What a submission gets where marking it was our fault: no points, and no zero either."""
+        words = say("The grader failed here, not you: {error}", error=f"{type(error).__name__}")
+        return Marked(tuple(_unrun(c, Outcome.GRADER_ERROR, words) for c in self._checks))
+
     def _mark(self, submission: Submission) -> Marked:
         deadline = self._now() + self._submission_limit_s
         self._broken: set[str] = set()
@@ -137,7 +142,8 @@ class Marker:
             culprits = broken & _imports(submission, unit)
             stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
         open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
-        if mine.passed or not open_needs or mine.untouched is Outcome.NOT_ATTEMPTED:
+        untouched = mine.untouched is Outcome.NOT_ATTEMPTED and unit not in broken
+        if mine.passed or not open_needs or untouched:
             return None
         stand_ins = standin.needed(self._course, exercise, open_needs)
         if stand_ins is None:

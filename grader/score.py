@@ -98,15 +98,28 @@ def score(
         by_exercise[result.exercise].append(result)
     scores: dict[str, ExerciseScore] = {}
     for id, exercise in course.exercises.items():  # what an exercise needs stands before it
-        checks = _named(sorted(by_exercise[id], key=lambda check: check.clause))
+        checks = sorted(by_exercise[id], key=lambda check: check.clause)
         open_needs = [
             need for need in exercise.needs if scores[need].checks and not scores[need].passed
         ]
         through = id in followed
-        if not through:
-            checks = [_blocked(check, open_needs) for check in checks]
+        if through or not open_needs:
+            checks = _named(checks)
+        else:  # what they found may be the doing of what they stand on
+            theirs = [other for need in open_needs for other in scores[need].checks]
+            checks = [
+                check if _same_cause(check, theirs) else _blocked(check, open_needs)
+                for check in checks
+            ]
         scores[id] = ExerciseScore(exercise, tuple(checks), through)
     return Score(tuple(scores[id] for id in ids))
+
+
+def _same_cause(check: CheckResult, others: Iterable[CheckResult]) -> bool:
+    """Fails for the very reason of the others, such as a file that cannot be read."""
+    whole_file = check.outcome in (Outcome.RAISED, Outcome.NOT_ATTEMPTED) and check.message
+    cause = check.message, check.frames
+    return bool(whole_file) and any((o.message, o.frames) == cause for o in others)
 
 
 def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
@@ -121,12 +134,17 @@ def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
 def _named(checks: Sequence[CheckResult]) -> list[CheckResult]:
     """Name the mistake where the checks of an exercise leave just one suspect.
 
-    All that failed point to it, and none that passed is known to find it.
+    A mistake that is known to show in a check is not it where that check passed, or failed on
+    something else.
     """
-    passed = {check.id for check in checks if check.outcome is Outcome.PASSED}
+    suspected_in = {check.id: set(check.suspects) for check in checks}
 
     def possible(check: CheckResult) -> set[str]:
-        return {id for id in check.suspects if passed.isdisjoint(check.found_in.get(id, ()))}
+        return {
+            id
+            for id in check.suspects
+            if all(id in suspected_in.get(other, {id}) for other in check.found_in.get(id, ()))
+        }
 
     suspected = [possible(check) for check in checks if check.suspects]
     common = set.intersection(*suspected) if suspected else set()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import time
 from pathlib import Path
 
 from grader.course import ROOT, Course
@@ -58,12 +60,19 @@ def _hold_markers(unit: str, text: str) -> None:
         raise ValueError(f"solutions/{unit}.py: the last block has no `### END SOLUTION`")
 
 
-def write(folder: Path, course: Course) -> list[Path]:
-    """Write every unit's stub into ``folder``; give back the files that have changed."""
+def write(folder: Path, course: Course, kept: Path) -> list[Path]:
+    """Write every unit's stub into ``folder``; give back the files that have changed.
+
+    What stood there before, which may be somebody's work, is copied into a new folder of ``kept``.
+    """
     changed = []
+    copies = kept / time.strftime("%Y-%m-%d-%H%M%S")
     for name, text in stubs(course).items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
+            if path.exists():
+                copies.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copies / name)
             path.write_text(text, encoding="utf-8", newline="\n")
             changed.append(path)
     return changed

@@ -56,7 +56,8 @@ class Printed(io.TextIOBase):
 class Watchdog:
     """Ends the process when one check takes too long, and says where it was."""
 
-    def __init__(self, events: Events, limit_s: float, paths: set[str]):
+    def __init__(self, events: Events, limit_s: float, paths: set[str], printed: Printed):
+        self._printed = printed
         self._events = events
         self._limit_s = limit_s
         self._paths = paths
@@ -79,7 +80,7 @@ class Watchdog:
 
                 stack = traceback.extract_stack(sys._current_frames()[self._main])
                 own = frame_texts(frame for frame in stack if frame.filename in self._paths)
-                self._events("hung", frames=own)
+                self._events("hung", frames=own, printed=self._printed.take())
                 os._exit(3)
 
 
@@ -114,7 +115,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     printed = Printed()
     sys.stdout = sys.stderr = printed
     hung = dict(request["hung"])
-    dog = Watchdog(events, request["limit_s"], paths)
+    dog = Watchdog(events, request["limit_s"], paths, printed)
 
     def importing(unit: str) -> None:
         if unit in hung:

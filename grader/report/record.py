@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from grader import __version__
@@ -48,10 +48,12 @@ def result(
 
 
 def digest(submission: Submission) -> str:
-    """Of the modules' text."""
+    """Of all that a report can depend on: names and texts."""
     whole = hashlib.sha256()
-    for unit, module in sorted(submission.modules.items()):
-        whole.update(f"{unit}\n{module.text}\n".encode())
+    for _, module in sorted(submission.modules.items()):
+        name = PurePath(module.path).name  # reports name it
+        whole.update(f"{name}\n{module.text}\n".encode("utf-8", "replace"))
+    whole.update("\n".join(submission.strays).encode("utf-8", "replace"))
     return whole.hexdigest()[:16]
 
 

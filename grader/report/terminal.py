@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from grader.model import CheckResult, Outcome, Submission, say
+from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.report.language import Language
 from grader.score import ExerciseScore, Score
 
@@ -37,18 +35,30 @@ class Terminal:
         self._detailed = detailed
         self._told: set[str] = set()
 
-    def show(self, score: Score, submission: Submission, folder: str) -> None:
-        """Print everything that a student is told after a run."""
+    def show(
+        self, score: Score, submission: Submission, folder: str, upcoming: str | None = None
+    ) -> None:
+        """Print everything that a student is told after a run.
+
+        Args:
+            score: what was earned.
+            submission: whose notes are told first.
+            folder: where the modules lie.
+            upcoming: the unit that comes next when all of this has passed.
+        """
         for note in submission.notes:
             self._line(self._say.render(note), "yellow")
         told = 0
         for exercise in score.exercises:
-            failed = not exercise.passed and exercise.untouched is None
+            own = not any(check.outcome is Outcome.BLOCKED for check in exercise.checks)
+            failed = not exercise.passed and exercise.untouched is None and own
             self._headline(exercise)
             if self._detailed or (failed and told < _DETAILED):
                 told += failed
                 self._checks(exercise)
-        self._ending(score, folder)
+            elif exercise.untouched is Outcome.NOT_ATTEMPTED and (common := _common(exercise)):
+                self._reason(common)  # a file that is not there, or a name
+        self._ending(score, folder, upcoming)
 
     def _headline(self, exercise: ExerciseScore) -> None:
         name = exercise.exercise.id
@@ -70,22 +80,34 @@ class Terminal:
             words = self._say(
                 "(judged on a sound version of what it stands on, since yours is open)"
             )
-            self._indent(Text(words, "dim"), 6)
+            self._write(Text(words, "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
+        elif exercise.untouched is Outcome.NOT_ATTEMPTED:
+            words = self._say("`raise NotImplementedError` still stands in it: write in its place.")
+            self._write(Text(words), 6)
         if exercise.untouched is Outcome.BLOCKED or (common and exercise.untouched is None):
             return
-        told: set[str] = set()
+        told: dict[str, int] = {}
         for check in _once(exercise.checks):
             mark, style = _MARKS.get(check.outcome, _OPEN)
-            line = Table.grid(padding=(0, 1))
-            line.add_row("", Text(mark, style), str(check.clause), Text(self._say(check.title)))
-            self._console.print(line)
-            reason = check.mistake or self._words(check)
-            if reason and reason not in told and not common:
+            title = Text(self._say(check.title))
+            key = "" if common else self._cause(check)
+            if key in told:
+                title.append(self._say("  (as in {clause})", clause=told[key]), "dim")
+            self._write(title, 5, Text.assemble(" ", (mark, style), f" {check.clause} "))
+            if key and key not in told:
+                told[key] = check.clause
                 self._reason(check)
-            told.add(reason)
+
+    def _cause(self, check: CheckResult) -> str:
+        """What makes two failures one: the mistake, the line that raised, or all of the words."""
+        if check.mistake:
+            return check.mistake
+        if check.frames and check.message:
+            return "\n".join([str(check.message[0].args.get("type")), *check.frames])
+        return self._words(check)
 
     def _words(self, check: CheckResult) -> str:
         return "\n".join([*(self._say.render(line) for line in check.message), *check.frames])
@@ -93,55 +115,72 @@ class Terminal:
     def _reason(self, check: CheckResult) -> None:
         words = self._words(check)
         if words in self._told and "\n" in words:
-            words = self._say("(for the reason that is given above)")
+            self._write(Text(self._say("(for the reason that is given above)"), "dim"), 6)
+            return
         self._told.add(words)
-        for line in words.split("\n"):
-            style = "cyan" if any(line in frame for frame in check.frames) else ""
-            self._indent(Text(line, style), 6)
+        for message in check.message:
+            for line in self._say.render(message).split("\n"):
+                self._write(Text(line), 6)
+        for frame in check.frames:
+            for line in frame.split("\n"):
+                self._console.print(Text(" " * 6 + line, "cyan"), soft_wrap=True)
         if check.printed and check.outcome is not Outcome.BLOCKED:
-            self._indent(Text(self._say("your code printed:"), "dim"), 6)
+            self._write(Text(self._say("your code printed:"), "dim"), 6)
             for printed in check.printed.rstrip("\n").split("\n")[:8]:
-                self._indent(Text(printed, "dim"), 8)
+                self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
 
-    def _ending(self, score: Score, folder: str) -> None:
+    def _ending(self, score: Score, folder: str, upcoming: str | None) -> None:
         console = self._console
         console.print()
         passed = sum(exercise.passed for exercise in score.exercises)
-        console.print(
-            self._say(
-                "{passed} of {all} exercises passed, {points} of {most} points",
-                passed=passed,
-                all=len(score.exercises),
-                points=f"{score.score:g}",
-                most=f"{score.max_score:g}",
-            ),
-            style="bold",
-            highlight=False,
+        counted = self._say(
+            "{passed} of {all} exercises passed, {points} of {most} points",
+            passed=passed,
+            all=len(score.exercises),
+            points=f"{score.score:g}",
+            most=f"{score.max_score:g}",
         )
-        upcoming = next(
-            (e for e in score.exercises if not e.passed and e.untouched is not Outcome.BLOCKED),
-            None,
-        )
-        upcoming = upcoming or next((e for e in score.exercises if not e.passed), None)
-        if upcoming is None:
+        console.print(counted, style="bold", highlight=False)
+        unfinished = [e for e in score.exercises if not e.passed]
+        first = next((e for e in unfinished if e.untouched is not Outcome.BLOCKED), None)
+        first = first or next(iter(unfinished), None)
+        if first is None:
+            if upcoming:
+                words = say("next: make check ONLY={unit}", unit=upcoming)
+                self._line(self._say.render(words), "bold cyan")
             return
-        exercise = upcoming.exercise
-        names = {"name": exercise.name, "folder": folder, "unit": exercise.unit, "id": exercise.id}
-        words = (
-            say("next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names)
-            if upcoming.untouched
-            else say(
-                "next: mend `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names
-            )
-        )
-        filled = self._say.render(words)
-        self._line(filled, "bold cyan")
+        common = _common(first)
+        if common and first.untouched is Outcome.NOT_ATTEMPTED:
+            told = self._say("next: {words}", words=self._say.render(common.message[-1]))
+        else:
+            told = self._say.render(_next(first, folder))
+        self._line(told, "bold cyan")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style), soft_wrap=True)
 
-    def _indent(self, text: Text, columns: int) -> None:
-        self._console.print(Padding(text, (0, 0, 0, columns), expand=False))
+    def _write(self, text: Text, columns: int, before: Text | None = None) -> None:
+        """Print a text that keeps its left margin when it is wrapped, and has none on the right."""
+        lines = text.wrap(self._console, max(20, self._console.width - columns))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            margin = before if before is not None and number == 0 else Text(" " * columns)
+            self._console.print(Text.assemble(margin, line), soft_wrap=True)
+
+
+def _next(exercise: ExerciseScore, folder: str) -> Message:
+    """What to do about an exercise that is open."""
+    common = _common(exercise)
+    id, unit = exercise.exercise.id, exercise.exercise.unit
+    names = {"name": exercise.exercise.name, "folder": folder, "unit": unit, "id": id}
+    if common and common.frames and exercise.untouched is None:
+        place = common.frames[-1].split("\n")[0]
+        return say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
+    if exercise.untouched:
+        return say(
+            "next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names
+        )
+    return say("next: mend `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names)
 
 
 def _common(exercise: ExerciseScore) -> CheckResult | None:

@@ -290,7 +290,20 @@ class Host:
 
     def _fault(self, error: BaseException, function: Callable[..., Any]) -> Fault:
         frames = self._frames(error)
-        text = _text(error)
+        text = error.msg if isinstance(error, SyntaxError) and error.msg else _text(error)
+        if isinstance(error, ModuleNotFoundError):
+            unit = (error.name or "").rpartition(".")[2]
+            if unit in self._space.units and unit not in self._known:
+                return self._no_unit(unit)
+        wanted = re.match(r"cannot import name '(\w+)' from '(?:exercises\.)?(\w+)'", text)
+        if isinstance(error, ImportError) and wanted and wanted[2] in self._known:
+            names = re.findall(r"^(?:def|class) (\w+)", self._text_of(wanted[2]), re.M)
+            detail = {
+                "where": f"{wanted[2]}.py",
+                "name": wanted[1],
+                "near": _near(wanted[1], names),
+            }
+            return Fault("missing", detail)
         if isinstance(error, TypeError) and not frames and "argument" in text:
             return Fault("signature", {"found": _signature(function), "takes": self._takes})
         if self._device.type != "cpu" and _MIXED.search(text):
@@ -307,8 +320,7 @@ class Host:
 
     def _unit(self, unit: str) -> Any:
         if unit not in self._known:
-            strays = list(self._submission.strays)
-            raise Fault("no_unit", {"unit": unit, "near": _near(f"{unit}.py", strays)})
+            raise self._no_unit(unit)
         if unit not in self._units:
             self._on_import(unit)
             try:
@@ -319,6 +331,14 @@ class Host:
             finally:
                 self._on_import("")
         return self._units[unit]
+
+    def _text_of(self, unit: str) -> str:
+        module = self._submission.modules.get(unit)
+        return module.text if module else ""
+
+    def _no_unit(self, unit: str) -> Fault:
+        near = _near(f"{unit}.py", self._submission.strays)
+        return Fault("no_unit", {"unit": unit, "near": near})
 
     def _function(self, target: Target) -> Callable[..., Any]:
         where, name = target

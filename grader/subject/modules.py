@@ -39,6 +39,7 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         units: Iterable[str],
         finish: Mapping[str, Finish] | None = None,
     ):
+        self.units = set(units)
         self._modules = submission.modules
         self._finish = finish or {}
         self._names = {PACKAGE, *units, *(f"{PACKAGE}.{unit}" for unit in units)}

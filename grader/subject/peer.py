@@ -17,6 +17,7 @@ from grader.subject.faults import Fault
 from grader.subject.wire import WireError
 
 _NESTED_MOST = 32
+_TEXT_MOST = 500  # characters of one text in a fault
 
 
 class Peer:
@@ -124,12 +125,28 @@ def fault(value: Any) -> Fault:
     """
     try:
         kind, detail, frames = value
-        found = Fault(str(kind), dict(detail), [str(frame)[:300] for frame in frames[:20]])
+        clean = {str(key): _clean(item) for key, item in dict(detail).items()}
+        found = Fault(str(kind), clean, [_text(str(frame), 300) for frame in frames[:20]])
     except (ValueError, TypeError, KeyError) as error:
         raise WireError(f"it is no fault: {error}") from None
     if not found.is_plausible():
         raise WireError(f"a fault {kind!r:.20} with a detail that is not its own")
     return found
+
+
+def _clean(value: Any) -> Any:
+    """Hostile text made harmless, in plain data."""
+    if isinstance(value, str):
+        return _text(value, _TEXT_MOST)
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value[:100]]
+    return value
+
+
+def _text(text: str, most: int) -> str:
+    """Text that a terminal and a file can take: no half characters, no escape sequences."""
+    shown = (c if c == "\n" or c.isprintable() else "?" for c in text[:most])
+    return "".join(shown).encode("utf-8", "replace").decode()
 
 
 def seconds_from_now(seconds: float) -> float:

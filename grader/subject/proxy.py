@@ -145,6 +145,13 @@ class Subject:
                 )
         return {name: gradients[name] for name in wrt}
 
+    def written_out(self, call: Call) -> Any:
+        """Make a call in which the operators that the exercise forbids are the verdict.
+
+        Elsewhere they are not looked for: using one costs the clause that forbids it, and no other.
+        """
+        return call.function._call(call, forbidding=True)
+
     def on_accelerator(self, call: Call) -> bool:
         """Make a call on the simulated accelerator; a fault of device is the verdict.
 
@@ -208,7 +215,7 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.on(*args, **kwargs)()
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: Call, forbidding: bool = False) -> Any:
         names = self._argument_names()
         if self.module is None and self.exercise.init:
             return self._make(call)
@@ -218,7 +225,7 @@ class Function:
             target=self.target,
             args=call.args,
             kwargs=call.kwargs,
-            forbidden=self.exercise.forbidden,
+            forbidden=self.exercise.forbidden if forbidding else (),
         )
         self.subject.changed = [names[position] for position in changed]
         return enforce(self.exercise, self._sizes(call), value, self._dtype(call))

@@ -227,15 +227,30 @@ def _is_vjp(answer: Any, arguments: Mapping[str, Any]) -> bool:
     shapes = given + [None] * len(arguments["parameters"])
     return all(
         gradient is None
-        or (isinstance(gradient, Tensor) and (shape is None or gradient.shape == shape))
+        or (
+            isinstance(gradient, Tensor)
+            and gradient.is_floating_point()
+            and (shape is None or gradient.shape == shape)
+        )
         for gradient, shape in zip(answer, shapes)
     )
 
 
 def _is_description(answer: Any, arguments: Mapping[str, Any]) -> bool:
-    kinds = {"parameters": dict, "trained": list, "buffers": dict, "modules": dict}
-    return isinstance(answer, dict) and all(
-        isinstance(answer.get(name), kind) for name, kind in kinds.items()
+    if not isinstance(answer, dict) or not isinstance(answer.get("trained"), list):
+        return False
+    parameters, buffers, modules = (
+        answer.get(name) for name in ("parameters", "buffers", "modules")
+    )
+    if not (
+        isinstance(parameters, dict) and isinstance(buffers, dict) and isinstance(modules, dict)
+    ):
+        return False
+    shapes = [*parameters.values(), *buffers.values()]
+    return (
+        all(isinstance(name, str) for name in [*answer["trained"], *modules.values()])
+        and all(isinstance(shape, list) for shape in shapes)
+        and all(type(size) is int for shape in shapes for size in shape)
     )
 
 

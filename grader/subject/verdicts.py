@@ -29,6 +29,14 @@ def describe(value: Any, depth: int = 2) -> str:
         return f"a tensor {list(value.shape)}"
     if isinstance(value, (tuple, list)):
         kind = type(value).__name__
+        if (
+            value
+            and isinstance(value, list)
+            and all(isinstance(item, (bool, float)) for item in value)
+        ):
+            return f"a list of {len(value)} numbers"
+        if value and isinstance(value, list) and all(isinstance(item, list) for item in value):
+            return "a list of lists"
         inner = ", ".join(describe(item, depth - 1) for item in value[:4]) if depth else "..."
         return f"a {kind} of {len(value)} ({inner})" if value else f"an empty {kind}"
     if isinstance(value, Ref):
@@ -61,11 +69,12 @@ def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
         return Outcome.RAISED, say("Python cannot read this file: {text}", text=text)
     lines: list[Message] = [
         say("Your code raised {type}: {text}", type=types[0], text=text)
-        if text
+        if text and text != "None"
         else say("Your code raised {type}.", type=types[0])
     ]
-    lines += [_HELP[name] for name in types if name in _HELP][:1]
-    return Outcome.RAISED, *lines
+    by_text = [help for part, help in _HELP_BY_TEXT.items() if part in text]
+    by_type = [_HELP[name] for name in types if name in _HELP]
+    return Outcome.RAISED, *lines, *(by_text + by_type)[:1]
 
 
 _HELP = {
@@ -74,13 +83,47 @@ _HELP = {
     "RecursionError": say("A function calls itself without end."),
     "ModuleNotFoundError": say("Import only torch, math and the course's own units."),
     "UnboundLocalError": say("A name is used on a path on which nothing was assigned to it."),
+    "BdbQuit": say("Nobody is there to answer `breakpoint()`: print what you want to see."),
+}
+
+# What beginners meet most, by a part of what torch or Python says.
+_HELP_BY_TEXT = {
+    "Boolean value of Tensor with more than one value": say(
+        "A tensor is not one truth: ask `mask is not None`; combine masks by `&`, `|` and `~`."
+    ),
+    "must match the size of tensor b": say(
+        "Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis."
+    ),
+    "torch.return_types": say("A `max` along `dim` gives values and indices: take `.values`."),
+    "only one element tensors can be converted": say(
+        "Functions of `math` take one number; for tensors there are torch.exp, torch.sqrt, ..."
+    ),
+    "but found element of type float": say("A size is an int: divide by `//`."),
+    "before Module.__init__() call": say("Keep `super().__init__()` as the first line."),
+    "have the same dtype": say(
+        "The checks also pass float64: give tensors of your own `dtype=x.dtype`."
+    ),
+    "expected scalar type": say(
+        "The checks also pass float64: give tensors of your own `dtype=x.dtype`."
+    ),
+    "Can't call numpy()": say("Stay with torch: numpy knows no gradient."),
+    "modified by an inplace operation": say(
+        "A tensor was changed in place (`-=`, `+=`, `x[...] = `): make a new one instead."
+    ),
+    "view size is not compatible": say(
+        "`view` needs the numbers in their order in memory: `reshape`, or `contiguous()` first."
+    ),
 }
 
 
 def _missing(detail: dict[str, Any]) -> tuple[Any, ...]:
     text = say("There is no `{name}` in {where}.", name=detail["name"], where=detail["where"])
     if detail["near"]:
-        near = say("Is it the one that is called `{near}` there?", near=detail["near"][0])
+        near = say(
+            "Rename `{near}`, which stands there, to `{name}`.",
+            near=detail["near"][0],
+            name=detail["name"],
+        )
         return Outcome.NOT_ATTEMPTED, text, near
     return Outcome.NOT_ATTEMPTED, text
 
@@ -94,7 +137,11 @@ def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
             unit=detail["unit"],
         )
         return Outcome.NOT_ATTEMPTED, text, rename
-    restore = say("Each unit lives in the file of its name; `git checkout` brings a lost one back.")
+    restore = say(
+        "Each unit lives in the file of its name; `git checkout -- exercises/{unit}.py` brings"
+        " a lost one back.",
+        unit=detail["unit"],
+    )
     return Outcome.NOT_ATTEMPTED, text, restore
 
 
@@ -161,7 +208,9 @@ _VERDICTS = {
     ),
     "no_tensor": lambda detail: (
         Outcome.WRONG_VALUE,
-        say("A tensor should come back; found {found}.", found=detail["found"]),
+        say("It returned None. Is a `return` missing?")
+        if detail["found"] == "NoneType"
+        else say("A tensor should come back; found {found}.", found=detail["found"]),
     ),
     "strange": lambda detail: (
         Outcome.WRONG_VALUE,

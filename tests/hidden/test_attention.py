@@ -94,7 +94,9 @@ def test_softmax_of_half_precision_along_first_axis(subject, draw):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=["float16", "float32"])
 def test_softmax_is_written_out_in_each_precision(subject, draw, dtype):
     """No ready-made softmax does the work, in no precision"""
-    subject.attention.stable_softmax(draw.tensor(2, 3, 4, dtype=dtype))
+    scores = draw.tensor(2, 3, 4, dtype=dtype)
+    weights = subject.written_out(subject.attention.stable_softmax.on(scores))
+    expect(weights).equals(torch.softmax(scores.double(), -1).to(dtype))
 
 
 @clause(SOFTMAX, 6)

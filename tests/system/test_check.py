@@ -281,7 +281,7 @@ BLUNDERS: dict[str, dict[str, Blunder]] = {
         "masks.create_padding_mask": ("wrong_dtype", ["expected dtype bool; found float32"], []),
         "masks.combine_masks": (
             "not_attempted",
-            ["There is no `combine_masks` in masks.py.", "called `combine_mask` there?"], []),
+            ["There is no `combine_masks` in masks.py.", "Rename `combine_mask`"], []),
         "multihead.MultiHeadAttention.split_heads": (
             "raised", ["Your code raised ValueError: no such heads"],
             ["multihead.py, line {HERE}, in split_heads", 'raise ValueError("no such heads")']),
@@ -391,7 +391,7 @@ def test_one_reason_for_a_whole_file_is_told_once(runs) -> None:
     told = out.partition("attention.self_attention")[0]
     assert told.count("Python cannot read this file") == 1
     assert "(for the reason that is given above)" in told
-    assert "next: mend `stable_softmax` in " in out
+    assert "next: mend attention.py, line " in out
 
 
 # What lies beside a student's modules.

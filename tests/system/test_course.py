@@ -80,7 +80,7 @@ def test_select_nothing_is_all(course: Course) -> None:
     ("target", "words"),
     [
         ("atention", "Did you mean: attention"),
-        ("Stable_Softmax", "Did you mean: stable_softmax"),
+        ("Stable_Softmaks", "Did you mean: stable_softmax"),
         ("multihead.MultiHeadAttention.split", "multihead.MultiHeadAttention.split_heads"),
         ("zzzz", "The units are: attention, masks, multihead, positional, encoder."),
     ],

@@ -116,8 +116,10 @@ def test_a_block_that_cannot_be_cut_out_is_an_error(
 
 
 def test_write_touches_only_what_has_changed(course: Course, tmp_path: Path) -> None:
-    assert len(stubs.write(tmp_path, course)) == len(UNITS) + 1
+    kept = tmp_path / "kept"
+    assert len(stubs.write(tmp_path, course, kept)) == len(UNITS) + 1
     (tmp_path / "masks.py").write_text("x = 1")
-    assert stubs.write(tmp_path, course) == [tmp_path / "masks.py"]
-    assert stubs.write(tmp_path, course) == []
+    assert stubs.write(tmp_path, course, kept) == [tmp_path / "masks.py"]
+    assert [path.read_text() for path in kept.glob("*/masks.py")] == ["x = 1"]
+    assert stubs.write(tmp_path, course, kept) == []
     assert b"\r" not in (tmp_path / "masks.py").read_bytes()
