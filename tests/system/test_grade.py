@@ -83,10 +83,32 @@ def graded(tmp_path_factory, course):
         text = text.replace(IMPORTS["relative"], line)
         (broken / "multihead.py").write_text(text, encoding="utf-8")
     (folder / "broken.zip").write_bytes(b"PK\x03\x04 not really")
+    _odd(folder, course)
     out = tmp_path_factory.mktemp("out")
     run = grade(folder, out)
     assert run.returncode == 1, run.stdout + run.stderr  # one cannot be read
     return folder, out, run
+
+
+ODD = "def stable_softmax(scores, dim=-1):\n    raise ValueError({})\n"
+
+
+def _odd(folder: Path, course) -> None:
+    """What once stopped a class, or cost somebody else."""
+    for name, text in {
+        "half-a-character": r"'bad \ud800 text'",
+        "escape-sequences": r"'\x1b]0;pwned\x07\x1b[2J'",
+        "another-line-end": r"'a\u2028b\x85c'",
+        "grades.csv": "'a name of ours'",
+    }.items():
+        (folder / name).mkdir()
+        (folder / name / "attention.py").write_text(ODD.format(text), encoding="utf-8")
+    (folder / "Same.zip").write_bytes(b"")
+    (folder / "Same.ZIP").write_bytes(b"")
+    (folder / "loose.py").write_text("x = 1")
+    forger = reference(folder / "forger", course, "attention", UNSCALED)
+    text = (forger / "attention.py").read_text(encoding="utf-8") + FORGERY
+    (forger / "attention.py").write_text(text, encoding="utf-8")
 
 
 def result(out: Path, name: str) -> dict:
@@ -195,10 +217,26 @@ def test_a_broken_method_costs_once(graded) -> None:
 
 def test_the_table_names_everyone(graded) -> None:
     folder, out, run = graded
-    names = {p.stem if p.suffix == ".zip" else p.name for p in folder.iterdir()}
-    assert set(rows(out)) == names
-    for name in names:
+    listed = {p.stem if p.suffix.lower() == ".zip" else p.name for p in folder.iterdir()}
+    assert {*rows(out)} >= listed - {"loose.py", "grades.csv"}
+    for name in rows(out):
         assert name in run.stdout
+    assert "not graded: 'loose.py' is neither a folder nor a zip" in run.stdout
+
+
+@pytest.mark.parametrize("name", ["half-a-character", "escape-sequences", "another-line-end"])
+def test_hostile_texts_are_text(graded, name) -> None:
+    _, out, _ = graded
+    assert outcomes(out, name, "attention.stable_softmax") == {"raised"}
+    message = exercise(out, name, "attention.stable_softmax")["checks"][0]["message"]
+    assert "\x1b" not in message
+    assert "Your code raised ValueError: " in message
+
+
+def test_names_do_not_collide(graded) -> None:
+    _, out, _ = graded
+    assert "grades.csv-" in rows(out)
+    assert len([name for name in rows(out) if name.startswith("Same")]) == 2
 
 
 def test_columns_of_grades(graded, course) -> None:
@@ -287,9 +325,13 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("ada,raise,,1,", "kind 'raise' is not override, late or void"),
-        ("ada,override,nowhere.f,1,", "there is no exercise 'nowhere.f'"),
-        ("ada,late,,much,", "value 'much' is not a number"),
+        ("ada-perfect,raise,,1,", "kind 'raise' is not override, late or void"),
+        ("ada-perfect,override,nowhere.f,1,", "there is no exercise 'nowhere.f'"),
+        ("ada-perfect,late,,much,", "value 'much' is not a number"),
+        ("ada-perfect,late", "value '' is not a number"),
+        ("ada-perfect,late,,nan,", "value 'nan' is not between 0 and 1"),
+        ("ada-perfect,override,masks.combine_masks,400,", "value '400' is not between 0 and"),
+        ("nobody,late,,1,", "there is no submission 'nobody'"),
     ],
 )
 def test_adjustments_that_cannot_be_done(graded, tmp_path, line, said) -> None:
@@ -313,6 +355,40 @@ def test_nothing_to_grade(tmp_path, submissions, said) -> None:
     assert said in run.stderr
 
 
+def test_results_among_the_submissions_are_refused(graded) -> None:
+    folder, _, _ = graded
+    run = grade(folder, folder / "out")
+    assert run.returncode == 2
+    assert "Results would lie among the submissions" in run.stderr
+
+
+@pytest.mark.parametrize("option", [("--limit", "0"), ("--limit", "nan"), ("--jobs", "0")])
+def test_options_that_make_no_sense(graded, tmp_path, option) -> None:
+    folder, _, _ = graded
+    run = grade(folder, tmp_path / "out", *option)
+    assert run.returncode == 2
+    assert "it must be" in run.stderr
+
+
+def test_jobs_go_with_the_run(course, tmp_path) -> None:
+    for n in range(6):
+        reference(tmp_path / "class" / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "class")]
+    command += ["--out", str(tmp_path / "out"), "--jobs", "2"]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    journal = tmp_path / "out" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not journal.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    time.sleep(1.0)
+    run = grade(tmp_path / "class", tmp_path / "out")
+    assert run.returncode == 0, run.stderr
+
+
 def test_two_runs_on_one_folder_do_not_mix(graded, tmp_path) -> None:
     import fcntl
 
@@ -327,12 +403,9 @@ def test_two_runs_on_one_folder_do_not_mix(graded, tmp_path) -> None:
 # What a worker can ask of the judge
 
 
-def test_a_worker_gets_the_answers_of_its_stand_ins_alone(course, tmp_path) -> None:
-    broken = reference(tmp_path / "class" / "forger", course, "attention", UNSCALED)
-    text = (broken / "attention.py").read_text(encoding="utf-8") + FORGERY
-    (broken / "attention.py").write_text(text, encoding="utf-8")
-    grade(tmp_path / "class", tmp_path / "out", "--only", "attention.self_attention")
-    assert exercise(tmp_path / "out", "forger", "attention.self_attention")["score"] == 0
+def test_a_worker_gets_the_answers_of_its_stand_ins_alone(graded) -> None:
+    _, out, _ = graded
+    assert exercise(out, "forger", "attention.self_attention")["score"] == 0
 
 
 FORGERY = '''
