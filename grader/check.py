@@ -21,6 +21,7 @@ from grader.model import CheckResult, Message, Outcome, say
 
 LIMIT_S = 10.0  # for one check
 _START_LIMIT_S = 300.0  # for importing torch, the first time, on a slow disk
+_PATIENCE_S = 3.0  # before a word is said
 _GRACE_S = 3.0  # the child ends itself first, and says where it was
 _ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
 
@@ -51,19 +52,17 @@ class Check:
         self._hung: dict[str, list[str]] = {}
         self._child = self._start()
 
-    def results(
-        self, progress: Callable[[int, int], None] = lambda done, all: None
-    ) -> list[CheckResult]:
+    def results(self, waiting: Callable[[str], None] = lambda exercise: None) -> list[CheckResult]:
         """Run to the end.
 
         Args:
-            progress: told how many checks are done, and of how many.
+            waiting: told the exercise of a check that takes long.
 
         Raises:
             SessionError: the child could not do its work.
         """
         try:
-            while not self._round(progress):
+            while not self._round(waiting):
                 self._end()
                 self._child = self._start()
         finally:
@@ -102,7 +101,7 @@ class Check:
         child.stdin.close()
         return child
 
-    def _round(self, progress: Callable[[int, int], None]) -> bool:
+    def _round(self, waiting: Callable[[str], None]) -> bool:
         """Follow one child; True when nothing is left to do."""
         current = importing = ""
         for event in self._events():
@@ -116,7 +115,9 @@ class Check:
             elif kind == "result":
                 self._keep(CheckResult.from_json(event["result"]))
                 current = importing = ""
-                progress(len(self._results), len(self._plan))
+            elif kind == "waiting":
+                if current:
+                    waiting(self._plan[current][1])
             elif kind == "hung":
                 self._hang(current, importing, event["frames"], event["printed"])
                 return len(self._results) == len(self._plan)
@@ -152,11 +153,15 @@ class Check:
         limit = _START_LIMIT_S
         while True:
             try:
-                line = lines.get(timeout=limit)
-            except queue.Empty:  # held so fast that it could not say so itself
-                child.kill()
-                yield {"event": "hung", "frames": [], "printed": ""}
-                return
+                line = lines.get(timeout=min(_PATIENCE_S, limit))
+            except queue.Empty:
+                yield {"event": "waiting"}
+                try:
+                    line = lines.get(timeout=limit)
+                except queue.Empty:  # held so fast that it could not say so itself
+                    child.kill()
+                    yield {"event": "hung", "frames": [], "printed": ""}
+                    return
             if not line:
                 child.wait()
                 yield {"event": "died", "text": child.stderr.read() if child.stderr else ""}

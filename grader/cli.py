@@ -117,7 +117,14 @@ def _check(arguments: argparse.Namespace) -> int:
 
     language = Language(arguments.lang)
     console = Console(highlight=False)
-    scores = score(course, chosen, check.results())
+    told: set[str] = set()
+
+    def waiting(exercise: str) -> None:
+        if exercise not in told:
+            print(language("{exercise} is still running ...", exercise=exercise), file=sys.stderr)
+        told.add(exercise)
+
+    scores = score(course, chosen, check.results(waiting))
     if arguments.json:
         print(
             json.dumps(

@@ -7,6 +7,7 @@ mistakes give) is made once. The journal's unit of work is `Marked`: results, no
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import time
 from collections import Counter
@@ -85,7 +86,6 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        self._mistakes = bank.mistakes(course)
         self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
@@ -213,6 +213,10 @@ class Marker:
             return result
         known = self._known(result.exercise)
         return suspected(result, signature, known, self._titles(result.exercise))
+
+    @functools.cached_property
+    def _mistakes(self) -> list[bank.Mistake]:
+        return bank.mistakes(self._course)
 
     def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
         """Check -> what each known mistake of the exercise gives there."""

@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "grader" / "locale"
 TEMPLATE = LOCALE / "grader.pot"
-KEYWORDS = {"say": None, "_say": None}
+KEYWORDS = {"say": None, "_say": None, "language": None}
 
 
 def template() -> Catalog:
