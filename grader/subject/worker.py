@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import os
 import socket
 import sys
 import types
@@ -152,8 +151,3 @@ def _finish(ask: across.Ask, stand_ins: list[dict[str, str]]) -> dict[str, Finis
 def module_unit(exercise: str) -> str:
     """The unit of an exercise's id."""
     return exercise.partition(".")[0]
-
-
-def end_now() -> None:
-    """Leave without running what student code may have left to run."""
-    os._exit(0)
