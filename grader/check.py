@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import ROOT, Course
-from grader.model import CheckResult, Message, Outcome, say
+from grader.model import CheckResult, Message, Outcome
+from grader.subject import endings
 
 LIMIT_S = 10.0  # for one check
 _START_LIMIT_S = 300.0  # for importing torch, the first time, on a slow disk
@@ -130,9 +131,7 @@ class Check:
             elif kind == "died":
                 if not current:
                     raise SessionError(event["text"] or "the checking process ended without a word")
-                text = say(
-                    "The process ended in the middle of this check: a crash, or `os._exit()`."
-                )
+                text = endings.VANISHED
                 self._ended(current, Outcome.CRASHED, text, [])
                 return len(self._results) == len(self._plan)
         raise AssertionError("a child ends in `end`, `hung`, `error` or `died`")
@@ -172,16 +171,10 @@ class Check:
     def _hang(self, current: str, importing: str, frames: list[str], printed: str) -> None:
         if not current:
             raise SessionError("importing torch took more than five minutes")
-        text = say(
-            "It was still running after {seconds} seconds: a loop that never ends?",
-            seconds=f"{self._limit_s:g}",
-        )
+        text = endings.ran_on(self._limit_s)
         if importing:
             self._hung[importing] = frames  # the next child will not import it again
-            text = say(
-                "Importing {unit}.py did not come to an end: a loop outside any function?",
-                unit=importing,
-            )
+            text = endings.import_ran_on(importing)
         self._ended(current, Outcome.TIMEOUT, text, frames, printed)
 
     def _ended(
@@ -198,7 +191,7 @@ class Check:
         if len(ends) >= _ENDS_MOST:
             for other, (_, stands, *_rest) in self._plan.items():
                 if exercise in self._course.closure([stands]) and other not in self._results:
-                    self._finish(other, outcome, say("Not tried: it went the same way twice."), [])
+                    self._finish(other, outcome, endings.NOT_AGAIN, [])
 
     def _finish(
         self, id: str, outcome: Outcome, text: Message, frames: list[str], printed: str = ""

@@ -23,6 +23,7 @@ from grader.judge.reference import Live, Recording, Remembered
 from grader.judge.suite import Check, Suite, suspected
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
+from grader.subject import endings
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
 from grader.subject.remote import RemoteHost, StandIn
@@ -177,7 +178,7 @@ class Marker:
                     words = say("Not tried: the time for this submission was used up.")
                     results.append(_unrun(check, Outcome.TIMEOUT, words))
                 elif check.exercise in left:
-                    words = say("Not tried: it went the same way twice.")
+                    words = endings.NOT_AGAIN
                     results.append(_unrun(check, left[check.exercise], words))
                 else:
                     result = self._one(check, subject)

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from grader.model import Outcome, Submission, say
-from grader.subject import across
+from grader.subject import across, endings
 from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.peer import Peer
 from grader.subject.sandbox import Fork, Sandbox
@@ -149,15 +149,9 @@ class RemoteHost:
             self.close()
             if unit:
                 self._hung.add(unit)
-                text = say(
-                    "Importing {unit}.py did not come to an end: a loop outside any function?",
-                    unit=unit,
-                )
+                text = endings.import_ran_on(unit)
             else:
-                text = say(
-                    "It was still running after {seconds} seconds: a loop that never ends?",
-                    seconds=f"{self._limit_s:g}",
-                )
+                text = endings.ran_on(self._limit_s)
             raise Failure(Outcome.TIMEOUT, text) from None
         except WireError as error:
             self._crashed(error)
@@ -178,7 +172,7 @@ class RemoteHost:
         elif status is not None and status < 0:
             text = say("Its process was ended by signal {signal}: a crash.", signal=-status)
         else:
-            text = say("The process ended in the middle of this check: a crash, or `os._exit()`.")
+            text = endings.VANISHED
         raise Failure(Outcome.CRASHED, text) from None
 
     def _answer(self, question: Any) -> Any:

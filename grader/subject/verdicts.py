@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.model import Message, Outcome, say
+from grader.subject import endings
 from grader.subject.faults import Failure, Fault, Ref
 
 
@@ -218,10 +219,7 @@ _VERDICTS = {
     ),
     "hung": lambda detail: (
         Outcome.TIMEOUT,
-        say(
-            "Importing {unit}.py did not come to an end: a loop outside any function?",
-            unit=detail["unit"],
-        ),
+        endings.import_ran_on(detail["unit"]),
     ),
     "device": lambda detail: (
         Outcome.WRONG_DEVICE,

@@ -1,0 +1,23 @@
+"""The words for a check that took its process with it; free of torch, for whoever watches."""
+
+from __future__ import annotations
+
+from grader.model import Message, say
+
+NOT_AGAIN = say("Not tried: it went the same way twice.")
+VANISHED = say("The process ended in the middle of this check: a crash, or `os._exit()`.")
+
+
+def ran_on(seconds: float) -> Message:
+    """It was ended after this long."""
+    return say(
+        "It was still running after {seconds} seconds: a loop that never ends?",
+        seconds=f"{seconds:g}",
+    )
+
+
+def import_ran_on(unit: str) -> Message:
+    """Importing a unit was ended."""
+    return say(
+        "Importing {unit}.py did not come to an end: a loop outside any function?", unit=unit
+    )
