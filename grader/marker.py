@@ -21,6 +21,7 @@ from grader.judge import bank, prove, standin
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Recording, Remembered
 from grader.judge.suite import Check, Suite, suspected
+from grader.judge.untouched import untouched
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
@@ -87,6 +88,7 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
+        self._given = bank.given(course, self._mistakes)
         self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
@@ -168,7 +170,7 @@ class Marker:
         host = RemoteHost(
             self._sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
-        subject = Subject(self._course, host.perform)
+        subject = Subject(self._course, host.perform, untouched(submission, self._given))
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
@@ -230,7 +232,7 @@ class Marker:
                 mistakes = [m for m in self._mistakes if m.exercise == exercise]
                 self._signatures[exercise] = prove.signatures(bench, mistakes)
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
+                    replace_file(path, Recording({}, self._signatures[exercise], {}, {}).to_bytes())
         return self._signatures[exercise]
 
     def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:

@@ -15,6 +15,7 @@ from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Recorder, Recording
 from grader.judge.suite import Check, Suite, verdict
+from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
@@ -44,6 +45,7 @@ class Bench:
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
         self.answers = Recorder(Live(Host(self.solution, self._units)))
+        self.given = bank.given(course)
 
     def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
         """The checks of these exercises; without ``hidden``, the public ones."""
@@ -52,7 +54,8 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        subject = Subject(self.course, Host(submission, self._units).perform)
+        host = Host(submission, self._units)
+        subject = Subject(self.course, host.perform, untouched(submission, self.given))
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -80,7 +83,8 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(bench, own, hidden=False)
         titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
-        recordings[unit.name] = Recording(answers, found, titles)
+        given = {id: text for id, text in bench.given.items() if id in exercises}
+        recordings[unit.name] = Recording(answers, found, titles, given)
     return recordings
 
 

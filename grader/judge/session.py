@@ -103,6 +103,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     from grader import intake
     from grader.judge.reference import Recorded
     from grader.judge.suite import collect, suspected
+    from grader.judge.untouched import untouched
     from grader.subject.faults import Fault
     from grader.subject.host import Host
     from grader.subject.proxy import Subject
@@ -123,9 +124,12 @@ def _run(request: dict[str, Any], events: Events) -> None:
         events("importing", unit=unit)
 
     host = Host(submission, units, importing)
-    subject = Subject(course, host.perform)
     answers = Recorded(courses.ROOT / "tests" / "public" / "answers")
     wanted = set(request["exercises"])
+    given: dict[str, str] = {}
+    for unit in {id.split(".")[0] for id in wanted}:
+        given |= answers.of(unit).given
+    subject = Subject(course, host.perform, untouched(submission, given))
     skip = set(request["skip"])
 
     files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})

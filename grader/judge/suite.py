@@ -124,6 +124,8 @@ class Suite:
         Returns:
             What it raised, and the signature of its failure if a tensor was judged.
         """
+        if check.exercise in subject.untouched:
+            return Failure(Outcome.NOT_ATTEMPTED), None
         draw = Draw(check.id, self.secret)
         given = {"subject": subject, "draw": draw, "reference": Reference(answers)}
         begin()

@@ -7,7 +7,7 @@ turns the host's faults into verdicts. It does not know where the host is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,18 +44,27 @@ class Call:
         return Call(self.function, tuple(bound.values()), {})
 
 
+@dataclass
+class Raised:
+    """An exception of the student's code, once it has been raised."""
+
+    text: str = ""
+
+
 class Subject:
     """The student's units, as attributes.
 
     Args:
         course: what each exercise takes and returns.
         perform: does one operation of the host.
+        untouched: the repairs that are as they were given.
 
     Attributes:
         changed: the names of the arguments that the last call has changed.
     """
 
-    def __init__(self, course: Course, perform: Perform):
+    def __init__(self, course: Course, perform: Perform, untouched: Set[str] = frozenset()):
+        self.untouched = untouched
         self._course = course
         self._perform = perform
         self.changed: list[str] = []
@@ -91,12 +100,16 @@ class Subject:
             raise verdicts.of(fault) from fault
 
     @contextlib.contextmanager
-    def raises(self, *names: str) -> Iterator[None]:
-        """Expect the calls within to raise one of these exceptions, by class name."""
+    def raises(self, *names: str) -> Iterator[Raised]:
+        """Expect the calls within to raise one of these exceptions, by class name.
+
+        What it said is known when the block is over.
+        """
         self.settle()
         expected = " or ".join(names)
+        raised = Raised()
         try:
-            yield
+            yield raised
             self.settle()
         except Failure as failure:
             if not failure.types or failure.standin:
@@ -108,6 +121,7 @@ class Subject:
                     *failure.message,
                     frames=failure.frames,
                 ) from None
+            raised.text = failure.text
         else:
             raise Failure(
                 Outcome.WRONG_VALUE,
@@ -340,7 +354,15 @@ class Module:
         return self.on(*args, **kwargs)()
 
 
-_PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": list}
+_PLAIN = {
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "dict": dict,
+    "tuple?": (tuple, type(None)),
+}
 
 
 def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | None) -> Any:
@@ -349,7 +371,7 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
     Raises:
         Failure: wrong_value, wrong_shape, wrong_dtype or wrong_device, with what was expected.
     """
-    if value is None:
+    if value is None and exercise.returns != ("tuple?",):
         raise Failure(
             Outcome.WRONG_VALUE,
             say("`{name}` returned None. Is a `return` missing?", name=exercise.name),

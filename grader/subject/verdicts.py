@@ -21,7 +21,8 @@ def of(fault: Fault) -> Failure:
     standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
     if "importing" in fault.detail:  # the call that may raise did not come to pass
         types = ()
-    return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin)
+    text = fault.detail["text"] if types else ""
+    return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin, text=text)
 
 
 def describe(value: Any, depth: int = 2) -> str:
