@@ -10,28 +10,33 @@ import ast
 import functools
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from grader.course import Course
-from grader.judge import bank, prove, standin
+from grader.judge import bank, prove, scribe, standin
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Recording, Remembered
-from grader.judge.suite import Check, Suite, suspected
+from grader.judge.suite import Check, Suite, ended, suspected
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
+from grader.subject.faults import Failure, Fault
 from grader.subject.host import Host
-from grader.subject.proxy import Subject
+from grader.subject.proxy import Perform, Subject
 from grader.subject.remote import RemoteHost, StandIn
 from grader.subject.sandbox import Sandbox
+from grader.subject.script import Replay, Script
 
 CHECK_LIMIT_S = 10.0
 SUBMISSION_LIMIT_S = 120.0
+_PASSING_MOST = 100  # answers that are kept of one check
 _ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
+
+Verdict = tuple[CheckResult, Signature | None]
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,12 @@ class Marker:
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
         self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
         self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
+        host = Host(bank.solution(course), self._units)
+        self._scripts = scribe.write(course, suite, self._checks, host.perform, self._answers)
 
     def mark(self, submission: Submission) -> Marked:
         """Run every check, and what stands on an open exercise once more on a sound one."""
@@ -168,7 +176,6 @@ class Marker:
         host = RemoteHost(
             self._sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
-        subject = Subject(self._course, host.perform)
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
@@ -181,7 +188,7 @@ class Marker:
                     words = endings.NOT_AGAIN
                     results.append(_unrun(check, left[check.exercise], words))
                 else:
-                    result = self._one(check, subject)
+                    result = self._one(check, host)
                     results.append(result)
                     end = (check.exercise, result.outcome)
                     ends[end] += result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED)
@@ -204,9 +211,34 @@ class Marker:
         """An exercise, and all that would meet what it has met."""
         return [id for id in self._exercises if exercise in self._course.closure([id])]
 
-    def _one(self, check: Check, subject: Subject) -> CheckResult:
-        result, self._found[check.id] = self._suite.run(check, subject, self._answers)
+    def _one(self, check: Check, host: RemoteHost) -> CheckResult:
+        script = self._scripts.get(check.id)
+        judged = self._played(check, script, host) if script else None
+        result, self._found[check.id] = judged or self._judged(check, host.perform)
         return result
+
+    def _judged(self, check: Check, perform: Perform) -> Verdict:
+        return self._suite.run(check, Subject(self._course, perform), self._answers)
+
+    def _played(self, check: Check, script: Script, host: RemoteHost) -> Verdict | None:
+        """The verdict on a check that is asked for at once; None where it must be asked in turn."""
+        passing = self._passing[check.id]
+        try:
+            raw = host.play(script)
+            if raw.digest in passing:
+                return ended(check, None), None
+            answers = host.read(script, raw)
+        except Failure as error:
+            return ended(check, error), None
+        except Fault:  # the answers could not cross together
+            return None
+        replay = Replay(script, answers)
+        verdict = self._judged(check, replay.perform)
+        if replay.left:
+            return None
+        if verdict[0].outcome is Outcome.PASSED and len(passing) < _PASSING_MOST:
+            passing.add(raw.digest)
+        return verdict
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
