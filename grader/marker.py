@@ -66,7 +66,7 @@ class Marker:
     Args:
         course: the table.
         suite: the collected checks, with the course's secret.
-        sandbox: where workers come from.
+        sandbox: where workers come from. It may start, and be shared, after this.
         exercises: the ids to grade, what they stand on included.
         check_limit_s: seconds that one check may take.
         submission_limit_s: seconds that one submission may take.
@@ -85,7 +85,7 @@ class Marker:
     ):
         self._course = course
         self._suite = suite
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._exercises = list(exercises)
         self._check_limit_s = check_limit_s
         self._submission_limit_s = submission_limit_s
@@ -174,7 +174,7 @@ class Marker:
         stand_ins: Sequence[StandIn] = (),
     ) -> list[CheckResult]:
         host = RemoteHost(
-            self._sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
+            self.sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
@@ -205,7 +205,7 @@ class Marker:
 
     def _now(self) -> float:
         """Seconds, without those that workers took to be born."""
-        return time.monotonic() - self._sandbox.births_s
+        return time.monotonic() - self.sandbox.births_s
 
     def _standing_on(self, exercise: str) -> list[str]:
         """An exercise, and all that would meet what it has met."""
