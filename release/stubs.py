@@ -34,9 +34,9 @@ def stub(unit: str, text: str, course: Course) -> str:
         ValueError: a block stands outside of every exercise, or a marker has no partner.
         CourseError: a fault is not in the bank, or does not fit.
     """
-    repairs = {id: fault for id, fault in bank.faults(course).items() if fault.unit == unit}
-    for fault in repairs.values():
-        text = fault.apply(text)
+    repairs = {e.id for e in course.exercises.values() if e.unit == unit and e.stub}
+    for id, fault in bank.faults(course).items() if repairs else ():
+        text = fault.apply(text) if id in repairs else text
     spans = list(_spans(unit, ast.parse(text), course))
 
     def replacement(block: re.Match[str]) -> str:

@@ -15,7 +15,6 @@ from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Recorder, Recording
 from grader.judge.suite import Check, Suite, verdict
-from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
@@ -45,7 +44,6 @@ class Bench:
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
         self.answers = Recorder(Live(Host(self.solution, self._units)))
-        self.given = bank.given(course)
 
     def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
         """The checks of these exercises; without ``hidden``, the public ones."""
@@ -54,8 +52,7 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        host = Host(submission, self._units)
-        subject = Subject(self.course, host.perform, untouched(submission, self.given))
+        subject = Subject(self.course, Host(submission, self._units).perform)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -73,6 +70,7 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         AssertionError: the reference fails a check.
     """
     recordings: dict[str, Recording] = {}
+    given = bank.given(bench.course, mistakes)
     for unit in bench.course.units:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = bench.checks(exercises, hidden=False)
@@ -83,8 +81,8 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(bench, own, hidden=False)
         titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
-        given = {id: text for id, text in bench.given.items() if id in exercises}
-        recordings[unit.name] = Recording(answers, found, titles, given)
+        own_given = {id: text for id, text in given.items() if id in exercises}
+        recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 

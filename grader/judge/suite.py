@@ -124,8 +124,6 @@ class Suite:
         Returns:
             What it raised, and the signature of its failure if a tensor was judged.
         """
-        if check.exercise in subject.untouched:
-            return Failure(Outcome.NOT_ATTEMPTED), None
         draw = Draw(check.id, self.secret)
         given = {"subject": subject, "draw": draw, "reference": Reference(answers)}
         begin()
@@ -147,11 +145,15 @@ class Suite:
     ) -> tuple[CheckResult, Signature | None]:
         """Run one check and say what became of it, and on what it failed."""
         error, signature = self.attempt(check, subject, answers)
-        outcome, message, frames = verdict(check, error)
-        result = CheckResult(
-            check.id, check.exercise, check.clause, check.title, outcome, message, frames
-        )
-        return result, signature
+        return ended(check, error), signature
+
+
+def ended(check: Check, error: BaseException | None) -> CheckResult:
+    """The result of a check that ended in ``error``."""
+    outcome, message, frames = verdict(check, error)
+    return CheckResult(
+        check.id, check.exercise, check.clause, check.title, outcome, message, frames
+    )
 
 
 def suspected(

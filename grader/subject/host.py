@@ -148,7 +148,9 @@ class Host:
         theirs, kwargs = _copies(args, kwargs, home)
         aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(theirs)]
         module = self._objects[target[0]] if isinstance(target[0], int) else None
-        wanted = [leaves[i] for i in inputs] + [_find(module, name)[2] for name in parameters]
+        wanted = [leaves[i] for i in inputs] + [
+            _tensor_of(module, name, name) for name in parameters
+        ]
 
         def run() -> list[Tensor | None]:
             value = function(*aliases, **kwargs)
@@ -181,8 +183,13 @@ class Host:
         if self._dtypes.get(ref) != dtype:  # it goes through the whole module each time
             module.to(dtype)
             self._dtypes[ref] = dtype
+        owners: dict[str, Any] = {}
         for name, value in state.items():
-            owner, leaf, tensor = _find(module, name)
+            owner_name, _, leaf = name.rpartition(".")
+            if owner_name not in owners:
+                owners[owner_name] = _walk(module, owner_name)
+            owner = owners[owner_name]
+            tensor = _tensor_of(owner, leaf, name)
             if tensor.shape != value.shape:
                 found, expected = list(tensor.shape), list(value.shape)
                 raise Fault("state_shape", {"name": name, "found": found, "expected": expected})
@@ -447,10 +454,10 @@ def _dense(tensor: Tensor) -> Tensor:
 
 
 def _same(before: Tensor, after: Tensor) -> bool:
-    return before.shape == after.shape and torch.equal(
-        before.nan_to_num() if before.is_floating_point() else before,
-        after.nan_to_num() if after.is_floating_point() else after,
-    )
+    if torch.equal(before, after):
+        return True
+    floats = before.shape == after.shape and before.is_floating_point()
+    return floats and torch.equal(before.nan_to_num(), after.nan_to_num())  # NaN equals nothing
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -464,11 +471,11 @@ def _tensors(value: Any) -> list[Tensor]:
 def _walk(owner: Any, name: str) -> Any:
     """Follow a dotted name. ``feed_forward[0]`` is the first nn.Linear inside ``feed_forward``."""
     for part in filter(None, name.split(".")):
-        linear = re.fullmatch(r"(\w+)\[(\d+)\]", part)
         try:
-            if linear:
-                inside = getattr(owner, linear[1]).modules()
-                owner = [m for m in inside if isinstance(m, nn.Linear)][int(linear[2])]
+            if part.endswith("]"):
+                holder, place = part[:-1].split("[")
+                inside = getattr(owner, holder).modules()
+                owner = [m for m in inside if isinstance(m, nn.Linear)][int(place)]
             elif part.isdigit():
                 owner = owner[int(part)]
             else:
@@ -478,12 +485,12 @@ def _walk(owner: Any, name: str) -> Any:
     return owner
 
 
-def _find(module: Any, name: str) -> tuple[Any, str, Tensor]:
-    owner_name, _, leaf = name.rpartition(".")
-    owner, tensor = _walk(module, owner_name), _walk(module, name)
+def _tensor_of(owner: Any, leaf: str, name: str) -> Tensor:
+    """The tensor at the end of a dotted name."""
+    tensor = _walk(owner, leaf)
     if not isinstance(tensor, Tensor):
         raise Fault("attribute", {"name": name})
-    return owner, leaf, tensor
+    return tensor
 
 
 def _near(name: str, names: Iterable[str]) -> list[str]:

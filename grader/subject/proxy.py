@@ -7,7 +7,7 @@ turns the host's faults into verdicts. It does not know where the host is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,14 +57,12 @@ class Subject:
     Args:
         course: what each exercise takes and returns.
         perform: does one operation of the host.
-        untouched: the repairs that are as they were given.
 
     Attributes:
         changed: the names of the arguments that the last call has changed.
     """
 
-    def __init__(self, course: Course, perform: Perform, untouched: Set[str] = frozenset()):
-        self.untouched = untouched
+    def __init__(self, course: Course, perform: Perform):
         self._course = course
         self._perform = perform
         self.changed: list[str] = []
