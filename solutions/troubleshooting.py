@@ -105,7 +105,7 @@ def first_nonfinite(
 def safe_attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Turn scores into weights, whatever the dtype, the mask, or what lies behind the mask.
 
-    ``scaled_dot_product_attention`` promised little of half precision, and nothing of NaN behind a
+    ``scaled_dot_product_attention``  promised little of half precision, and nothing of NaN behind a
     mask. This one is to be trusted with all of it, in its gradients too: a NaN that a mask covers in
     the result can still come back on the way down, since 0 times NaN is NaN.
 
@@ -282,7 +282,7 @@ def decoder_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
         The weights, with the shape and the dtype of the scores.
 
     Contract:
-        1. Weights and gradients are finite, wherever padding stands.
+        1. Weights and gradients are finite, wherever padding stands, for scores up to 1e4 in size.
         2. A query that sees a key gets the softmax over the keys that it sees: those that are real
            and do not come after it. Every other key has weight 0.
         3. The gradient of these formulas reaches the scores of such queries.
@@ -295,8 +295,9 @@ def decoder_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
     seq = scores.size(-1)
     past = torch.ones(seq, seq, dtype=torch.bool, device=scores.device).tril()
     visible = padding_mask.unsqueeze(-2) & past  # [batch, seq, seq]
-    # Not -inf. A padded position at the start sees nothing, and the softmax of nothing is NaN: in
-    # the loss it is left out, in the gradient it is not, since 0 times NaN is NaN.
+    # Not -inf. A padded position at the start sees nothing, and the softmax of nothing is NaN: the
+    # loss leaves it out, the gradient does not, since 0 times NaN is NaN. And filled, not added: the
+    # lowest number of float16 and a score of -100 together are -inf again.
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~visible, lowest).softmax(dim=-1)
     ### END SOLUTION
@@ -526,24 +527,24 @@ def post_mortem() -> dict[str, str]:
     A mend that works by accident comes back as another fault. Whoever can say what was wrong, in
     words that fit no other fault, has understood it. The causes to choose from (some are of none):
 
-    ==========================  ================================================================
-    ``dtype too small``         a number on the way is larger than its dtype can hold
-    ``fill not low enough`` what hides a key is higher than scores can be
-    ``gradient cut``            a value is right, but nothing is learned through it
-    ``input changed``           the caller's tensor is written into
-    ``left behind``             a tensor of the module's own does not move with the module
-    ``made on the CPU``         a tensor is made anew in each call, and not where the others are
-    ``mask ignored``            there is a mask, and it has no effect
-    ``mask misplaced``          a mask hides the wrong places, by one or by an axis
-    ``no maximum subtracted``   a softmax takes exp of large numbers
-    ``no normalisation``        numbers grow from layer to layer
-    ``nothing visible``         a softmax over no key at all
-    ``rate too high``           steps jump over the valley, further each time
-    ``rate too low``            steps are too short to get anywhere
-    ``residual lost``           what comes in cannot pass by unchanged
-    ``scale missing``           scores are not divided by sqrt(d_k)
-    ``zero times infinity``     a product that is neither
-    ==========================  ================================================================
+    =========================  =================================================================
+    ``dtype too small``        a number on the way is larger than its dtype can hold
+    ``fill not low enough``    what fills hidden scores lies above some that are visible
+    ``gradient cut``           a value is right, but nothing is learned through it
+    ``input changed``          the caller's tensor is written into
+    ``left behind``            a tensor of the module's own does not move with the module
+    ``made on the CPU``        a tensor is made anew in each call, and not where the others are
+    ``mask ignored``           there is a mask, and it has no effect
+    ``mask misplaced``         a mask hides the wrong places, by one or by an axis
+    ``no maximum subtracted``  a softmax takes exp of large numbers
+    ``no normalisation``       numbers grow from layer to layer
+    ``nothing visible``        a softmax over no key at all
+    ``rate too high``          steps jump over the valley, further each time
+    ``rate too low``           steps are too short to get anywhere
+    ``residual lost``          what comes in cannot pass by unchanged
+    ``scale missing``          scores are not divided by sqrt(d_k)
+    ``zero times infinity``    0 · inf, which is NaN
+    =========================  =================================================================
 
     Returns:
         Name of the repair -> its cause, such as ``{"fit_linear": "gradient cut", ...}``; what is

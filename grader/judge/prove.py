@@ -80,7 +80,8 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         answers = {check: list(kept) for check, kept in bench.answers.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(bench, own, hidden=False)
-        titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
+        shown = {mistake for kept in found.values() for mistake, _ in kept}
+        titles = {m.id: {"title": m.title, "hint": m.hint} for m in own if m.id in shown}
         own_given = {id: text for id, text in given.items() if id in exercises}
         recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
