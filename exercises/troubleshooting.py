@@ -1,14 +1,14 @@
 """Troubleshooting: how do you find a fault that raises no exception?
 
 Most faults in deep learning do not stop a program. The shapes fit, the loss falls, and the model is
-wrong: it looks into the future, forgets what it had read, or turns to NaN a week later. This is the
+wrong: it looks into the future, forgets what it has read, or turns to NaN a week later. This is the
 bug that trains anyway. Here you write the detectors that find such faults, and then mend code that
 has them, as it comes: with a report of what somebody saw, which is seldom where the cause lies.
 
-The repairs, from ``AddPositions`` on, are given as code that runs. Each has one fault: clause 1 of
-its contract does not hold, and the other clauses do, and shall after your mend. Read the report, see
-it happen (`python -c` or a notebook will do), then mend as little as you can. Points for a repair
-come once clause 1 holds. Last, in ``post_mortem``, name the cause of each.
+The repairs, from ``AddPositions`` on, are given as code that runs. Each has one fault, which breaks
+clause 1 of its contract; the other clauses are what your mend may not break. Read the report, see
+it happen (`python -c` or a notebook will do), then mend as little as you can. The points of a
+repair come once clause 1 holds. Last, in ``post_mortem``, name the cause of each.
 
 Notation: ``batch`` sentences of ``seq`` tokens with ``d_model`` numbers each; ``seq_q`` positions
 that ask, ``seq_k`` positions that are asked. ``...`` stands for any leading axes. A mask is bool:
@@ -60,9 +60,9 @@ def first_nonfinite(
 ) -> tuple[str, tuple[int, ...], str] | None:
     """Find where NaN or infinity was born.
 
-    NaN spreads: one entry spoils a row, the row a sum, the sum all gradients. Where you see it first
-    (in the loss) is the last place it got to. Walk through the tensors in the order in which they
-    were computed, and stop at the first bad entry.
+    NaN spreads: one entry spoils a row, the row a sum, the sum all gradients. Where it is seen (in
+    the loss) is the last place that it got to. So walk through the tensors in the order in which
+    they were computed, and stop at the first bad entry.
 
     Args:
         named_tensors: pairs (name, tensor), such as a list of activations in order, or what
@@ -88,9 +88,9 @@ def first_nonfinite(
 def safe_attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Turn scores into weights, whatever the dtype, the mask, or what lies behind the mask.
 
-    ``scaled_dot_product_attention``  promised little of half precision, and nothing of NaN behind a
-    mask. This one is to be trusted with all of it, in its gradients too: a NaN that a mask covers in
-    the result can still come back on the way down, since 0 times NaN is NaN.
+    ``scaled_dot_product_attention`` promised little of half precision, and nothing of NaN behind a
+    mask. This one is to be trusted with all of it, in its gradients too: a NaN that a mask covers
+    in the result can come back on the way down, since 0 times NaN is NaN.
 
     Args:
         scores: how well each query matches each key, ``[..., seq_q, seq_k]``, float16, bfloat16,
@@ -237,12 +237,12 @@ def decoder_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
         The weights, with the shape and the dtype of the scores.
 
     Contract:
-        1. Weights and gradients are finite, wherever padding stands, for scores up to 1e4 in size.
+        1. Weights and gradients are finite, wherever padding stands.
         2. A query that sees a key gets the softmax over the keys that it sees: those that are real
            and do not come after it. Every other key has weight 0.
         3. The gradient of these formulas reaches the scores of such queries.
-        4. float16, float32 and float64 give their own dtype, wherever the scores are, and scores
-           and mask are left as they were.
+        4. In float16, too, all this holds, for scores up to 1e4 in size; every dtype gives its own,
+           wherever the scores are, and scores and mask are left as they were.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """
@@ -285,8 +285,9 @@ def attention_entropy(weights: Tensor) -> Tensor:
 def encoder_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
     """Repair: weigh the keys that are real tokens.
 
-    Reported: "It passed every test, and trained for a week. By now a translation depends on how much
-    padding its batch has. The scores have grown meanwhile: some sentences are at -300 throughout."
+    Reported: "It passed every test, and trained for a week. By now a translation depends on how
+    much padding its batch has. The scores have grown meanwhile: some sentences are at -300
+    throughout."
 
     Args:
         scores: how well each query matches each key, ``[batch, num_heads, seq_q, seq_k]``, any
@@ -297,11 +298,12 @@ def encoder_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
         The weights, with the shape and the dtype of the scores.
 
     Contract:
-        1. Padding has weight 0, and real tokens share out 1, for all scores up to 1e4 in size.
+        1. Padding has weight 0, and real tokens share out 1, for all scores up to 1e4 in size, in
+           float32 and float64.
         2. The weights of the real tokens are the softmax of their scores.
         3. The gradient of these formulas reaches the scores.
-        4. float16, bfloat16, float32 and float64 give their own dtype, wherever the scores are, and
-           scores and mask are left as they were.
+        4. In float16 and bfloat16, too, all this holds; every dtype gives its own, wherever the
+           scores are, and scores and mask are left as they were.
 
     Source: Vaswani et al. 2017, section 3.2.3 ("setting to -inf").
     """
@@ -368,8 +370,8 @@ def causal_self_attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> T
 class PreNormFeedForward(nn.Module):
     """Repair: a feed-forward layer with the norm before it and a way past it.
 
-    Reported: "I put a new layer into a trained model, its last weights (``outer``) all zero, so that
-    nothing changes at first. But the loss jumps, as if the layer threw something away."
+    Reported: "I put a new layer into a trained model, its last weights (``outer``) all zero, so
+    that nothing changes at first. But the loss jumps, as if the layer threw something away."
 
     Args:
         d_model: width of a token vector.
@@ -383,7 +385,7 @@ class PreNormFeedForward(nn.Module):
            (nn.LayerNorm), ``inner`` and ``outer`` (nn.Linear).
         4. float32 and float64 give their own dtype, and the caller's tensor is left as it was.
 
-    Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", figure 1 (b).
+    Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", figure 1b.
     """
 
     def __init__(self, d_model: int, d_ff: int) -> None:

@@ -43,6 +43,9 @@ def _is(name: str, text: str, given: str) -> bool:
 def _code(node: ast.AST) -> str:
     """A definition without its docstrings, in a form that tells no layouts apart."""
     for part in ast.walk(node):
-        if isinstance(part, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(part) is not None:
+        if (
+            isinstance(part, (ast.FunctionDef, ast.ClassDef))
+            and ast.get_docstring(part) is not None
+        ):
             part.body = part.body[1:]
     return ast.dump(node)

@@ -81,20 +81,20 @@ class Terminal:
                 "(judged on a sound version of what it stands on, since yours is open)"
             )
             self._write(Text(words, "dim"), 6)
-        if exercise.at_fault:
-            words = self._say("(points come once clause 1 holds: the fault itself)")
+        if exercise.at_fault and exercise.untouched is None:
+            words = self._say("(points come once the fault is gone: once clause 1 holds)")
             self._write(Text(words, "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
         elif exercise.untouched is Outcome.NOT_ATTEMPTED:
-            words = say("`raise NotImplementedError` still stands in it: write in its place.")
+            untouched = say("`raise NotImplementedError` still stands in it: write in its place.")
             if exercise.exercise.stub:
-                words = say(
+                untouched = say(
                     "It is as it was given: it runs, and has one fault. Its docstring says what"
                     " somebody saw."
                 )
-            self._write(Text(self._say.render(words)), 6)
+            self._write(Text(self._say.render(untouched)), 6)
         if exercise.untouched is Outcome.BLOCKED or (common and exercise.untouched is None):
             return
         told: dict[str, int] = {}

@@ -14,6 +14,7 @@ from grader.judge.properties import (
     stays_on_accelerator,
     unmoved_by,
 )
+from grader.judge.tolerance import budget
 
 HEADS = "troubleshooting.check_heads"
 NONFINITE = "troubleshooting.first_nonfinite"
@@ -234,21 +235,39 @@ def pairs_of(leaks):
     return [tuple(pair) for pair in leaks.triu(1).nonzero().tolist()]
 
 
+def leaks_of(subject, attention, seq_len, d_model):
+    """What the student's detector finds in a function, which says so if it is called otherwise."""
+
+    def attention_fn(x):
+        if x.ndim != 3 or x.shape[1:] != (seq_len, d_model):
+            raise ValueError(
+                f"attention_fn takes [batch, {seq_len}, {d_model}]; it was given {list(x.shape)}"
+            )
+        return attention(x)
+
+    return subject.troubleshooting.find_future_leaks(attention_fn, seq_len, d_model)
+
+
+def in_order(found):
+    """Its pairs as sorted tuples: their form is the affair of one clause."""
+    pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in found]
+    plain = all(isinstance(pair, tuple) and set(map(type, pair)) == {int} for pair in pairs)
+    return sorted(pairs) if plain else found
+
+
 @clause(LEAKS, 1)
 @pytest.mark.parametrize("seq", [1, 2, 7])
 def test_sound_functions_of_other_lengths(subject, draw, seq):
     """What looks back leaks nothing, at any length"""
     weight = draw.tensor(4, 3)
-    found = subject.troubleshooting.find_future_leaks(lambda x: (x @ weight.to(x)).cumsum(1), seq, 4)
+    found = leaks_of(subject, lambda x: (x @ weight.to(x)).cumsum(1), seq, 4)
     expect(found).equals([])
 
 
 @clause(LEAKS, 1)
 def test_running_maximum(subject):
     """What keeps the largest so far leaks nothing"""
-    expect(
-        subject.troubleshooting.find_future_leaks(lambda x: x.cummax(1).values, 6, 5)
-    ).equals([])
+    expect(leaks_of(subject, lambda x: x.cummax(1).values, 6, 5)).equals([])
 
 
 @clause(LEAKS, 2)
@@ -257,7 +276,7 @@ def test_leaks_of_any_pattern(subject, draw, seq):
     """Whichever pairs leak are found, next to each other or far apart"""
     leaks = draw.mask(seq, seq, hidden=0.6)
     weights = draw.tensor(seq, seq).sign() * (leaks | past(seq))
-    found = subject.troubleshooting.find_future_leaks(lambda x: weights.to(x) @ x, seq, 5)
+    found = leaks_of(subject, lambda x: weights.to(x) @ x, seq, 5)
     expect(found).equals(pairs_of(leaks))
 
 
@@ -266,14 +285,14 @@ def test_leak_of_the_last_token_alone(subject):
     """The last token, read by the first alone, is found"""
     weights = past(6).double()
     weights[0, 5] = 1.0
-    found = subject.troubleshooting.find_future_leaks(lambda x: weights.to(x) @ x, 6, 3)
+    found = leaks_of(subject, lambda x: weights.to(x) @ x, 6, 3)
     expect(found).equals([(0, 5)])
 
 
 @clause(LEAKS, 2)
 def test_leak_through_the_mean(subject, draw):
     """What subtracts the mean of the whole sentence leaks everywhere"""
-    found = subject.troubleshooting.find_future_leaks(lambda x: x - x.mean(1, keepdim=True), 5, 4)
+    found = leaks_of(subject, lambda x: x - x.mean(1, keepdim=True), 5, 4)
     expect(found).equals(pairs_of(torch.ones(5, 5)))
 
 
@@ -285,8 +304,8 @@ def test_faint_leak_of_a_fill_that_is_too_high(subject, draw):
         scores = torch.zeros(5, 5).to(x).masked_fill(~past(5), -4.0)
         return scores.softmax(-1) @ x
 
-    found = subject.troubleshooting.find_future_leaks(attention, 5, 6)
-    expect(found).equals(pairs_of(torch.ones(5, 5)))
+    found = leaks_of(subject, attention, 5, 6)
+    expect(in_order(found)).equals(pairs_of(torch.ones(5, 5)))
 
 
 @clause(LEAKS, 3)
@@ -298,7 +317,7 @@ def test_rounding_of_a_running_mean(subject, draw):
         before = x.sum(1, keepdim=True) - x.flip(1).cumsum(1).flip(1)
         return (before + x) / count
 
-    expect(subject.troubleshooting.find_future_leaks(means, 7, 5)).equals([])
+    expect(leaks_of(subject, means, 7, 5)).equals([])
 
 
 @clause(LEAKS, 4)
@@ -312,7 +331,8 @@ def test_leak_into_a_single_output(subject, draw):
         into[place] = 1.0
         return x + (leaks.to(x) @ x) * into
 
-    expect(subject.troubleshooting.find_future_leaks(attention, 5, 6)).equals(pairs_of(leaks))
+    found = leaks_of(subject, attention, 5, 6)
+    expect(in_order(found)).equals(pairs_of(leaks))
 
 
 @clause(LEAKS, 4)
@@ -324,7 +344,8 @@ def test_leak_of_signs_behind_a_norm(subject, draw):
         normed = torch.nn.functional.layer_norm(x, x.shape[-1:])
         return x + leaks.to(x) @ normed.detach().sign()
 
-    expect(subject.troubleshooting.find_future_leaks(attention, 5, 8)).equals(pairs_of(leaks))
+    found = leaks_of(subject, attention, 5, 32)  # of so many signs, some change
+    expect(in_order(found)).equals(pairs_of(leaks))
 
 
 # AddPositions
@@ -426,7 +447,7 @@ def test_left_padding_of_other_lengths(subject, draw, lengths):
     expect(subject.vjp(call, cotangent, wrt=["scores"])["scores"]).is_finite()
 
 
-@clause(DECODER, 1)
+@clause(DECODER, 4)
 @pytest.mark.parametrize("level", [-9000.0, -20.0, 9000.0])
 def test_left_padding_at_any_level(subject, draw, level):
     """In float16, too, weights are finite with padding on the left, however low the scores"""
@@ -473,6 +494,7 @@ def test_decoder_weights_in_any_dtype(subject, draw, dtype):
     mask, visible = padded(3, 5, 4, seq=5, left=True)
     scores = draw.tensor(3, 5, 5, dtype=dtype)
     weights = subject.troubleshooting.decoder_weights(scores, mask)
+    expect(weights).has_dtype(dtype)
     sees = visible.any(-1, keepdim=True).expand_as(weights)
     expect(weights, where=sees).equals(softmax_where(visible, scores).to(dtype))
 
@@ -521,21 +543,31 @@ def test_entropy_in_any_dtype(subject, draw, dtype):
     """Every dtype gives its own, zeros included"""
     weights = softmax_where(past(6), draw.tensor(2, 6, 6)).to(dtype)
     found = subject.troubleshooting.attention_entropy(weights)
-    expect(found).equals(entropy(weights).to(dtype), within=None if dtype.itemsize < 4 else 1e-4)
+    expect(found).has_dtype(dtype)
+    expect(found).equals(entropy(weights).to(dtype), within=max(budget(dtype), 1e-4))
 
 
 # encoder_weights
 
 
-@clause(ENCODER, 1)
-@DTYPES
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(torch.float32, marks=clause(ENCODER, 1)),
+        pytest.param(torch.float64, marks=clause(ENCODER, 1)),
+        pytest.param(torch.float16, marks=clause(ENCODER, 4)),
+        pytest.param(torch.bfloat16, marks=clause(ENCODER, 4)),
+    ],
+    ids=str,
+)
 def test_padding_at_any_level_in_any_dtype(subject, draw, dtype):
     """Padding has weight 0 at any level of the scores, in every dtype"""
     mask = draw.mask(4, 5)
     levels = torch.tensor([-9000.0, -300.0, 0.0, 9000.0])[:, None, None, None]
     scores = (draw.tensor(4, 2, 3, 5) + levels).to(dtype)
     weights = subject.troubleshooting.encoder_weights(scores, mask)
-    expect(weights).equals(softmax_where(mask[:, None, None, :], scores).to(dtype))
+    right = softmax_where(mask[:, None, None, :], scores)
+    expect(weights).equals(right, within=budget(dtype))
 
 
 @clause(ENCODER, 1)
@@ -599,7 +631,7 @@ def test_scores_that_float16_can_hold_at_other_sizes(subject, draw, d_k, size):
     expect(scores).is_finite()
     right = right_scores(query, key)
     large = right.abs() > 100  # a sum in which all cancels has float16's rounding of its parts
-    expect(scores, where=large).equals(right.half())
+    expect(scores, where=large).equals(right, within=budget(torch.float16))
 
 
 @clause(SCALED, 2)
@@ -614,9 +646,7 @@ def test_scaled_scores_of_any_rank(subject, draw, leading):
 @clause(SCALED, 3)
 def test_scaled_gradient_of_heads(subject, draw):
     """The gradients reach query and key of every head"""
-    query, key, cotangent = (
-        draw.tensor(2, 3, *shape) for shape in [(4, 16), (5, 16), (4, 5)]
-    )
+    query, key, cotangent = (draw.tensor(2, 3, *shape) for shape in [(4, 16), (5, 16), (4, 5)])
     call = subject.troubleshooting.scaled_scores.on(query, key)
     gradients = subject.vjp(call, cotangent, wrt=["query", "key"])
     expect(gradients["query"]).equals(cotangent @ key / 4)

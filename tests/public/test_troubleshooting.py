@@ -12,6 +12,7 @@ from grader.judge.properties import (
     stays_on_accelerator,
     unmoved_by,
 )
+from grader.judge.tolerance import budget
 
 HEADS = "troubleshooting.check_heads"
 NONFINITE = "troubleshooting.first_nonfinite"
@@ -209,7 +210,6 @@ def test_large_scores_in_any_dtype(subject, draw, dtype):
     scores[2] += 10_000
     scores[3] -= 10_000
     scores[4][mask[4]] -= 10_000  # what is hidden lies far above
-    mask[0, 1] = False
     scores = scores.clamp(-10_000, 10_000).to(dtype)
     weights = subject.troubleshooting.safe_attention_weights(scores, mask)
     expect(weights).equals(softmax_where(mask, scores).to(dtype))
@@ -219,7 +219,6 @@ def test_large_scores_in_any_dtype(subject, draw, dtype):
 def test_nan_behind_the_mask(subject, draw):
     """NaN and infinity behind the mask have no influence"""
     scores, mask = draw.tensor(3, 4, 5), draw.mask(3, 4, 5)
-    mask[1, 2] = False
     right = softmax_where(mask, scores)
     for bad in (math.nan, math.inf, -math.inf):
         spoiled = scores.masked_fill(~mask, bad)
@@ -256,7 +255,7 @@ def attending(draw, visible, d_model=6):
     query, key, value = (draw.tensor(d_model, d_model) for _ in range(3))
 
     def attention(x):
-        scores = x @ (query @ key.T).to(x) @ x.mT / d_model
+        scores = torch.tanh(x @ (query @ key.T).to(x) @ x.mT)  # so that no weight is tiny
         return scores.masked_fill(~visible, -math.inf).softmax(-1) @ (x @ value.to(x))
 
     return attention
@@ -268,8 +267,28 @@ def mixing(weights):
 
 
 def pairs_of(leaks):
-    """The True entries above the diagonal of [query, key], as find_future_leaks should give them."""
+    """The True entries above the diagonal of [query, key], as the detector should give them."""
     return [tuple(pair) for pair in leaks.triu(1).nonzero().tolist()]
+
+
+def leaks_of(subject, attention, seq_len, d_model):
+    """What the student's detector finds in a function, which says so if it is called otherwise."""
+
+    def attention_fn(x):
+        if x.ndim != 3 or x.shape[1:] != (seq_len, d_model):
+            raise ValueError(
+                f"attention_fn takes [batch, {seq_len}, {d_model}]; it was given {list(x.shape)}"
+            )
+        return attention(x)
+
+    return subject.troubleshooting.find_future_leaks(attention_fn, seq_len, d_model)
+
+
+def in_order(found):
+    """Its pairs as sorted tuples: their form is the affair of one clause."""
+    pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in found]
+    plain = all(isinstance(pair, tuple) and set(map(type, pair)) == {int} for pair in pairs)
+    return sorted(pairs) if plain else found
 
 
 @clause(LEAKS, 1)
@@ -277,7 +296,7 @@ def test_sound_attention(subject, draw):
     """Attention to oneself and the past leaks nothing"""
     for visible in (past(5), torch.eye(5, dtype=torch.bool)):
         attention = attending(draw, visible)
-        expect(subject.troubleshooting.find_future_leaks(attention, 5, 6)).equals([])
+        expect(leaks_of(subject, attention, 5, 6)).equals([])
 
 
 @clause(LEAKS, 2)
@@ -289,7 +308,7 @@ def test_leaks_of_attention(subject, draw, kind):
         "one ahead": torch.ones(5, 5, dtype=torch.bool).tril(1),
         "some pairs": past(5) | draw.mask(5, 5, hidden=0.6),
     }[kind]
-    found = subject.troubleshooting.find_future_leaks(attending(draw, visible), 5, 6)
+    found = leaks_of(subject, attending(draw, visible), 5, 6)
     expect(found).equals(pairs_of(visible))
 
 
@@ -298,8 +317,8 @@ def test_faint_leaks(subject, draw):
     """A leak of one part in a hundred counts"""
     faint = draw.mask(5, 5, hidden=0.5).triu(1)
     weights = past(5).double() + 0.01 * faint
-    found = subject.troubleshooting.find_future_leaks(mixing(weights), 5, 6)
-    expect(found).equals(pairs_of(faint))
+    found = leaks_of(subject, mixing(weights), 5, 6)
+    expect(in_order(found)).equals(pairs_of(faint))
 
 
 @clause(LEAKS, 3)
@@ -310,7 +329,7 @@ def test_rounding_is_no_leak(subject):
         later = x.flip(1).cumsum(1).flip(1) - x
         return x.sum(1, keepdim=True) - later
 
-    expect(subject.troubleshooting.find_future_leaks(sums, 6, 4)).equals([])
+    expect(leaks_of(subject, sums, 6, 4)).equals([])
 
 
 @clause(LEAKS, 4)
@@ -320,9 +339,10 @@ def test_leak_of_a_single_feature(subject, draw):
     feature = int(draw.integers(0, 6, 1))
 
     def attention(x):
-        return past(5).to(x) @ x + (leaks.to(x) @ x[..., feature : feature + 1]).expand_as(x)
+        return past(5).to(x) @ x + 10 * leaks.to(x) @ x[..., feature : feature + 1]
 
-    expect(subject.troubleshooting.find_future_leaks(attention, 5, 6)).equals(pairs_of(leaks))
+    found = leaks_of(subject, attention, 5, 6)
+    expect(in_order(found)).equals(pairs_of(leaks))
 
 
 @clause(LEAKS, 4)
@@ -334,7 +354,8 @@ def test_leak_behind_a_layer_norm(subject, draw):
         normed = torch.nn.functional.layer_norm(x, x.shape[-1:])
         return (past(5) | leaks).to(x) @ normed
 
-    expect(subject.troubleshooting.find_future_leaks(attention, 5, 6)).equals(pairs_of(leaks))
+    found = leaks_of(subject, attention, 5, 6)
+    expect(in_order(found)).equals(pairs_of(leaks))
 
 
 @clause(LEAKS, 4)
@@ -345,7 +366,8 @@ def test_leak_without_a_gradient(subject, draw):
     def attention(x):
         return past(5).to(x) @ x + leaks.to(x) @ torch.sign(x)
 
-    expect(subject.troubleshooting.find_future_leaks(attention, 5, 6)).equals(pairs_of(leaks))
+    found = leaks_of(subject, attention, 5, 32)  # of so many signs, some change
+    expect(in_order(found)).equals(pairs_of(leaks))
 
 
 # AddPositions
@@ -430,6 +452,7 @@ def test_causal_weights_keep_the_dtype(subject, draw, dtype):
     """Every dtype gives its own"""
     scores = draw.tensor(3, 5, 5, dtype=dtype)
     weights = subject.troubleshooting.causal_weights(scores)
+    expect(weights).has_dtype(dtype)
     expect(weights).equals(softmax_where(past(5), scores).to(dtype))
 
 
@@ -466,7 +489,7 @@ def test_left_padding_leaves_the_gradient_finite(subject, draw):
     expect(subject.vjp(call, cotangent, wrt=["scores"])["scores"]).is_finite()
 
 
-@clause(DECODER, 1)
+@clause(DECODER, 4)
 def test_left_padding_in_float16(subject, draw):
     """In float16, too, low scores with padding on the left give finite weights"""
     mask, _ = padded(draw, 3, 5)
@@ -502,6 +525,7 @@ def test_decoder_weights_keep_the_dtype(subject, draw, dtype):
     scores = draw.tensor(3, 5, 5, dtype=dtype)
     mask = torch.arange(5) < torch.tensor([[3], [5], [4]])
     weights = subject.troubleshooting.decoder_weights(scores, mask)
+    expect(weights).has_dtype(dtype)
     expect(weights).equals(softmax_where(mask[:, None, :] & past(5), scores).to(dtype))
 
 
@@ -568,6 +592,7 @@ def test_entropy_in_half_precision(subject, draw):
     """float16 gives float16, zeros included"""
     weights = masked_weights(draw, 3, 4, 5, dtype=torch.float16)
     found = subject.troubleshooting.attention_entropy(weights)
+    expect(found).has_dtype(torch.float16)
     expect(found).equals(entropy(weights).half())
 
 
@@ -616,6 +641,7 @@ def test_encoder_weights_keep_the_dtype(subject, draw, dtype):
     """Every dtype gives its own"""
     scores, mask = draw.tensor(2, 3, 4, 5, dtype=dtype), draw.mask(2, 5)
     weights = subject.troubleshooting.encoder_weights(scores, mask)
+    expect(weights).has_dtype(dtype)
     expect(weights).equals(softmax_where(mask[:, None, None, :], scores).to(dtype))
 
 
@@ -641,7 +667,7 @@ def test_scores_that_float16_can_hold(subject, draw):
     query = (draw.tensor(3, 4, 64) + 40 * direction).half()
     key = (draw.tensor(3, 5, 64) + 40 * direction).half()
     scores = subject.troubleshooting.scaled_scores(query, key)
-    expect(scores).equals(right_scores(query, key).half())
+    expect(scores).equals(right_scores(query, key), within=budget(torch.float16))
 
 
 @clause(SCALED, 2)
@@ -668,6 +694,7 @@ def test_scaled_scores_keep_the_dtype(subject, draw, dtype):
     """Every dtype gives its own"""
     query, key = draw.tensor(3, 4, 6, dtype=dtype), draw.tensor(3, 5, 6, dtype=dtype)
     scores = subject.troubleshooting.scaled_scores(query, key)
+    expect(scores).has_dtype(dtype)
     expect(scores).equals(right_scores(query, key).to(dtype))
 
 
@@ -739,6 +766,7 @@ def test_look_back_keeps_the_dtype(subject, draw):
     """float32 gives float32"""
     x, w_q, w_k, w_v = projected(draw, torch.float32)
     output = subject.troubleshooting.causal_self_attention(x, w_q, w_k, w_v)
+    expect(output).has_dtype(torch.float32)
     expect(output[:, -1]).equals(looking_back(x, w_q, w_k, w_v)[:, -1].float())
 
 
@@ -802,7 +830,7 @@ def test_feed_forward_gradients(subject, draw):
 @clause(FEED_FORWARD, 4)
 def test_feed_forward_in_float32(subject, draw):
     """float32 gives float32, and x is left alone"""
-    layer, state = feed_forward(subject, draw, torch.float32)
+    layer, _ = feed_forward(subject, draw, torch.float32)
     call = layer.on(draw.tensor(3, 5, 6, dtype=torch.float32))
     leaves_inputs_alone(subject, call)
     expect(call()).has_dtype(torch.float32)
@@ -867,7 +895,8 @@ def test_no_step_raises_the_loss(subject, draw):
     """More steps give no higher loss"""
     given = line(draw)
     losses = [
-        loss(subject.troubleshooting.fit_linear(*given, steps), *given) for steps in (0, 1, 2, 5, 20)
+        loss(subject.troubleshooting.fit_linear(*given, steps), *given)
+        for steps in (0, 1, 2, 5, 20)
     ]
     rises = torch.stack(losses).diff().clamp(min=0)
     expect(rises).equals(0)

@@ -12,7 +12,9 @@ MISSING_KERNEL = "\"abs_cpu\" not implemented for 'Bool'"
 
 
 def raised(kind: str, text: str) -> Failure:
-    return verdicts.of(Fault("raised", {"types": [kind, "RuntimeError", "Exception"], "text": text}))
+    return verdicts.of(
+        Fault("raised", {"types": [kind, "RuntimeError", "Exception"], "text": text})
+    )
 
 
 @pytest.mark.parametrize("text", ["", "attention.stable_softmax", "multihead.A.split_heads"])
