@@ -106,7 +106,7 @@ def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None
         draw: draws a random cotangent, since that of a sum is blind to a softmax, and a direction.
         names: the arguments to go by.
     """
-    step = 2.0**-17
+    step = 2.0**-8  # not finer: who computes a softmax in float32 has values that exact, not more
     cotangents = [draw.tensor(*part.shape) for part in parts(call())]
     gradients = subject.vjp(call, cotangents, wrt=names)
     for name in names:
@@ -116,7 +116,7 @@ def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None
             for value in (call[name] + step * direction, call[name] - step * direction)
         )
         slope = (gradients[name] * direction).sum()
-        expect(slope).equals((ahead - behind) / (2 * step), within=1e-5)
+        expect(slope).equals((ahead - behind) / (2 * step), within=1e-3)
 
 
 def parts(value: Any) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ def test_softmax_of_large_scores(subject, draw, reference):
     scores[1] -= 10_000
     scores[2] *= 1000  # large scores of either sign in one row
     call = subject.attention.stable_softmax.on(scores, -1)
-    expect(call()).equals(reference.call(call))
+    expect(call()).equals(reference.call(call), within=1e-3)  # float32 is that exact at 1e4
 
 
 @clause(SOFTMAX, 4)
