@@ -48,7 +48,7 @@ def test_nothing_else_is_trained(subject):
     trained = layer.describe()["trained"]
     if len(trained) != len(names):  # else they are these, even under another name than the first
         owners = Counter(name.split(".")[-2:][0] for name in trained)
-        expect(dict(owners)).equals({linear: 2 for linear in linears})
+        expect(dict(owners)).equals(dict.fromkeys(linears, 2))
 
 
 @clause(CLASS, 2)
