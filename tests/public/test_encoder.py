@@ -302,6 +302,13 @@ def test_any_number_is_padding(subject, draw):
     expect(found, where=(ids != 5).unsqueeze(-1)).equals(twin(swapped[ids]))
 
 
+@clause(ENCODER, 4)
+def test_encoder_leaves_ids_alone(subject, draw):
+    """The token ids are the same after the call as before"""
+    encoder = _encoder(subject, draw, 1, pad_id=5)
+    properties.leaves_inputs_alone(subject, encoder.on(draw.tokens(4, 7, 11, pad_id=5)))
+
+
 @clause(ENCODER, 5)
 def test_dropout_stays_inside(subject, draw):
     """With dropout=1, training takes away what sublayers add, and no more"""
@@ -331,5 +338,5 @@ def test_all_is_trained(subject, draw):
     made_of = encoder.describe()
     expect([n for n in made_of["parameters"] if n not in made_of["trained"]]).equals([])
     call = encoder.on(draw.integers(1, 11, 4, 7))
-    names = ["embedding.weight", "layers.0.norm1.weight", "layers.1.norm1.weight"]
+    names = ["layers.1.norm1.weight", "layers.0.norm1.weight", "embedding.weight"]
     subject.vjp(call, draw.tensor(4, 7, 6), wrt=names)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
-from grader.judge.properties import unmoved_by
+from grader.judge.properties import leaves_inputs_alone, unmoved_by
 
 CLASS = "multihead.MultiHeadAttention"
 SPLIT = "multihead.MultiHeadAttention.split_heads"
@@ -141,6 +141,14 @@ def test_one_row_for_each_query(subject, draw, seq_q, seq_k):
     expect(some).equals(output[:, 1:3])
 
 
+@clause(FORWARD, 4)
+def test_heads_on_accelerator(subject, draw):
+    """On an accelerator, all that forward uses is there too"""
+    layer = layer_of(subject, draw, 12, 2)
+    call = layer.on(*(draw.tensor(3, seq, 12) for seq in (4, 5, 5)), draw.mask(3, 1, 1, 5))
+    subject.on_accelerator(call)
+
+
 @clause(FORWARD, 5)
 @pytest.mark.parametrize(
     "shape", [(4, 5), (3, 1, 1, 5), (3, 2, 4, 5)], ids=["queries", "sentences", "everything"]
@@ -176,3 +184,11 @@ def test_gradients_reach_everything(subject, draw):
     parameters = [f"{linear}.{part}" for linear in linears for part in ("weight", "bias")]
     cotangents = draw.tensor(3, 4, 12), draw.tensor(3, 2, 4, 5)
     subject.vjp(call, cotangents, wrt=["query", "key", "value", *parameters])
+
+
+@clause(FORWARD, 6)
+def test_inputs_are_left_alone(subject, draw):
+    """The inputs and the mask are the same after the call as before"""
+    layer = layer_of(subject, draw, 12, 2)
+    call = layer.on(*(draw.tensor(3, seq, 12) for seq in (4, 5, 5)), draw.mask(3, 1, 4, 5))
+    leaves_inputs_alone(subject, call)
