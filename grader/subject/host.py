@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.model import Submission
+from grader.subject.across import Lent
 from grader.subject.faults import Fault, Ref
 from grader.subject.modules import Finish, Namespace
 
@@ -75,6 +76,9 @@ class Host:
             Fault: the student's code is at fault; says how.
         """
         self._takes = list(takes)
+        if "args" in arguments:
+            arguments["args"] = [_lent(arg) for arg in arguments["args"]]
+            arguments["kwargs"] = {name: _lent(arg) for name, arg in arguments["kwargs"].items()}
         try:
             return getattr(self, f"do_{operation}")(**arguments)
         except Exception as error:
@@ -405,6 +409,11 @@ def frame_text(frame: traceback.FrameSummary) -> str:
     """A line of the student's, as reports show it."""
     name = "" if frame.name == "<module>" else f", in {frame.name}"
     return f"{PurePath(frame.filename).name}, line {frame.lineno}{name}\n    {frame.line}"
+
+
+def _lent(value: Any) -> Any:
+    """A function of the judge's, which the student's code finds alike in every process."""
+    return Lent.within(value) if callable(value) and not isinstance(value, Lent) else value
 
 
 class _Rules:
