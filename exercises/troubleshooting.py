@@ -146,8 +146,8 @@ def find_future_leaks(
            moves it, in order.
         3. Faint leaks count: what moves an output by 1e-3 or more. What moves it by less than 1e-5
            is rounding, and does not.
-        4. Leaks count that not every change shows: of a single feature, of anything but the
-           token's mean, of nothing that has a gradient.
+        4. A leak counts although some changes do not show it: where one feature alone is seen,
+           where the token's mean is not, and where there is no gradient.
 
     Source: Karpathy 2019, "A Recipe for Training Neural Networks" (which asks the gradients).
     """
