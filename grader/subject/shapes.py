@@ -27,6 +27,8 @@ def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
 
     >>> resolve("batch num_heads d_model/num_heads", dict(batch=3, num_heads=2, d_model=12))
     (3, 2, 6)
+    >>> resolve("d_hidden d_embed+d_hidden", dict(d_embed=4, d_hidden=6))
+    (6, 10)
     >>> resolve("batch steps?", dict(batch=3))
     (3, -1)
 
@@ -43,7 +45,8 @@ def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
             shape.append(int(axis))
         else:
             whole, _, part = axis.partition("/")
-            shape.append(sizes[whole] // (sizes[part] if part else 1))
+            total = sum(sizes[term] for term in whole.split("+"))
+            shape.append(total // (sizes[part] if part else 1))
     return tuple(shape)
 
 
