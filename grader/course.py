@@ -41,6 +41,7 @@ class Exercise:
     init: tuple[str, ...] = ()  # arguments of the constructor
     state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
     forbidden: tuple[str, ...] = ()  # operators that may not be called
+    stub: str = ""  # of a repair: the known mistake with which the solution is handed out
 
     @property
     def id(self) -> str:

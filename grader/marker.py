@@ -21,6 +21,7 @@ from grader.judge import bank, prove, scribe, standin
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Recording, Remembered
 from grader.judge.suite import Check, Suite, ended, suspected
+from grader.judge.untouched import untouched
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
@@ -92,6 +93,7 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
+        self._given = bank.given(course, self._mistakes)
         self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
         self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
@@ -176,6 +178,7 @@ class Marker:
         host = RemoteHost(
             self.sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
+        as_given = untouched(submission, self._given)
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
@@ -187,6 +190,8 @@ class Marker:
                 elif check.exercise in left:
                     words = endings.NOT_AGAIN
                     results.append(_unrun(check, left[check.exercise], words))
+                elif check.exercise in as_given:
+                    results.append(ended(check, Failure(Outcome.NOT_ATTEMPTED)))
                 else:
                     result = self._one(check, host)
                     results.append(result)
@@ -262,7 +267,7 @@ class Marker:
                 mistakes = [m for m in self._mistakes if m.exercise == exercise]
                 self._signatures[exercise] = prove.signatures(bench, mistakes)
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
+                    replace_file(path, Recording({}, self._signatures[exercise], {}, {}).to_bytes())
         return self._signatures[exercise]
 
     def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:

@@ -141,6 +141,40 @@ def leaves_inputs_alone(subject: Subject, call: Call) -> None:
         )
 
 
+def stays_on_accelerator(subject: Subject, call: Call) -> None:
+    """The call works on an accelerator, and takes nothing from there to the CPU."""
+    if not subject.on_accelerator(call):
+        raise Failure(
+            Outcome.WRONG_DEVICE,
+            say(
+                "On an accelerator, your code fetches numbers to the CPU (`.cpu()`, `.item()`,"
+                " `.tolist()`, `if tensor:`), where the rest of the model is not."
+            ),
+        )
+
+
+def lowers_the_loss(found: Tensor, start: Tensor, end: Tensor, least: Tensor, left: float) -> None:
+    """Training has covered the way from the first loss to the least one, but for a small part.
+
+    Args:
+        found: the weights that were learned.
+        start: the loss before.
+        end: the loss with these weights.
+        least: the least loss that there is.
+        left: which part of the way may be left.
+    """
+    if not bool(end - least <= left * (start - least)):  # NaN is no such thing
+        words = say(
+            "The loss was {start:.4g} before and is {end:.4g} now; the least is {least:.4g}. At"
+            " most {left:.0%} of the way may be left.",
+            start=start.item(),
+            end=end.item(),
+            least=least.item(),
+            left=left,
+        )
+        raise Failure(Outcome.WRONG_VALUE, words, found=found)
+
+
 def repeats(call: Call) -> None:
     """The same call gives the same bits twice: nothing is random, nothing is kept."""
     for first, second in zip(parts(call()), parts(call())):

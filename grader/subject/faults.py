@@ -75,6 +75,7 @@ class Failure(Exception):
     Attributes:
         found: the tensor that was judged, if one was: what a known mistake is recognised by.
         types: the class names of the student's exception, most special first.
+        text: what that exception said.
         standin: the exercise that isn't attempted, where that is the reason.
     """
 
@@ -86,6 +87,7 @@ class Failure(Exception):
         found: Any = None,
         types: Sequence[str] = (),
         standin: str = "",
+        text: str = "",
     ):
         super().__init__(outcome.value, *(line.text.format(**line.args) for line in message))
         self.outcome = outcome
@@ -94,3 +96,4 @@ class Failure(Exception):
         self.found = found
         self.types = tuple(types)
         self.standin = standin
+        self.text = text
