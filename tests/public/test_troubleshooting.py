@@ -76,7 +76,9 @@ def test_text_names_both_numbers(subject):
 
 @clause(HEADS, 4)
 @pytest.mark.parametrize(
-    "d_model, num_heads, nearest", [(512, 12, [8, 16]), (60, 7, [6, 10]), (8, 16, [8]), (6, 0, [1])]
+    "d_model, num_heads, nearest",
+    [(512, 12, [8, 16]), (60, 7, [6, 10]), (8, 16, [8, 8]), (6, 0, [1])],  # 8 is d_model, too
+    ids=["12 for 512", "7 for 60", "16 for 8", "0 for 6"],
 )
 def test_text_names_what_would_do(subject, d_model, num_heads, nearest):
     """The text names the nearest numbers of heads that would do"""
