@@ -123,7 +123,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
         events("importing", unit=unit)
 
     host = Host(submission, units, importing)
-    subject = Subject(course, host.perform)
+    subject = Subject(course, host.perform, submission)
     answers = Recorded(courses.ROOT / "tests" / "public" / "answers")
     wanted = set(request["exercises"])
     skip = set(request["skip"])
