@@ -250,9 +250,9 @@ def run(tmp_path_factory: Any, course: Any, texts: dict[str, str]) -> Run:
     with socket.create_server(("127.0.0.1", 0)) as port:
         port.setblocking(False)
         hidden, solution = ROOT / "tests/hidden/test_masks.py", ROOT / "solutions/encoder.py"
-        places = [hidden, solution, ROOT, ROOT / ".course-secret", place, place / "ada/attention.py",
-                  home, home / "token", out, out / "journal.jsonl", "/root", "/home", "/etc/passwd",
-                  "/proc/1/environ", "/proc/self/environ"]  # fmt: skip
+        places = [hidden, solution, ROOT, ROOT / ".course-secret", place, home, home / "token", out]
+        places += [place / "ada/attention.py", out / "journal.jsonl", Path("/root"), Path("/home")]
+        places += map(Path, ["/etc/passwd", "/proc/1/environ", "/proc/self/environ"])
         filled = {"@PLACES@": repr([*map(str, places)]), "@PORT@": str(port.getsockname()[1])}
         for attack in ATTACKS.values():
             text = texts["attention"] + PRELUDE + attack.code
