@@ -45,21 +45,33 @@ class Mistake:
             CourseError: an edit does not apply exactly once.
         """
         for find, put in self.edits:
-            places = [
-                block.start(1) + match.start()
-                for block in _blocks(text, self.exercise)
-                for match in re.finditer(re.escape(find), block[1])
-            ]
-            if len(places) != 1:
-                raise CourseError(
-                    f"mistake {self.id!r}: {find!r} stands {len(places)} times in the solution of"
-                    f" {self.exercise}; it must stand there once"
-                )
-            text = text[: places[0]] + put + text[places[0] + len(find) :]
+            try:
+                text = replace_once(text, self.exercise, find, put)
+            except CourseError as error:
+                raise CourseError(f"mistake {self.id!r}: {error}") from None
         return text
 
 
-def _blocks(text: str, exercise: str) -> Iterator[re.Match[str]]:
+def replace_once(text: str, exercise: str, find: str, put: str) -> str:
+    """Replace what stands exactly once in an exercise's solution.
+
+    Raises:
+        CourseError: it stands there more than once, or not at all.
+    """
+    places = [
+        block.start(1) + match.start()
+        for block in blocks(text, exercise)
+        for match in re.finditer(re.escape(find), block[1])
+    ]
+    if len(places) != 1:
+        raise CourseError(
+            f"{find!r} stands {len(places)} times in the solution of {exercise}; it must stand"
+            " there once"
+        )
+    return text[: places[0]] + put + text[places[0] + len(find) :]
+
+
+def blocks(text: str, exercise: str) -> Iterator[re.Match[str]]:
     """The solution blocks inside an exercise's definition."""
     node: ast.AST = ast.parse(text)
     for name in exercise.split(".")[1:]:

@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, type]] = {
     "not_module": {"name": str, "type": str},  # a class that makes something else
     "no_unit": {"unit": str, "near": list},  # no such file
     "hung": {"unit": str},  # importing it has no end
-    "attribute": {"name": str},  # a module lacks it
+    "attribute": {"name": str, "holder": str, "type": str},  # what ends at a holder of a type
     "state_shape": {"name": str, "found": list, "expected": list},
     "shape": {"found": list, "expected": list},
     "no_tensor": {"found": str},

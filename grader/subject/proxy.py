@@ -18,7 +18,7 @@ from grader.course import Course, Exercise
 from grader.model import Outcome, Submission, say
 from grader.subject import verdicts, written
 from grader.subject.faults import Failure, Fault
-from grader.subject.shapes import Sizes, bind, resolve
+from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
 Perform = Callable[..., Any]  # Host.perform, or a wire to one
 
@@ -62,6 +62,7 @@ class Subject:
         self._submission = submission
         self.changed: list[str] = []
         self._made = 0
+        self._verdict: Failure | None = None  # of a function that was lent
 
     def __getattr__(self, unit: str) -> _Unit:
         return _Unit(self, unit)
@@ -69,6 +70,7 @@ class Subject:
     def begin(self, seed: int) -> None:
         """A check begins."""
         self._made = 0
+        self._verdict = None
         self.perform("begin", seed=seed)
 
     def next_number(self) -> int:
@@ -87,10 +89,34 @@ class Subject:
             operation: see `Host.perform`.
             arguments: the operation's.
         """
+        if "args" in arguments:
+            arguments["args"] = tuple(map(self._lent, arguments["args"]))
+            named = arguments["kwargs"].items()
+            arguments["kwargs"] = {name: self._lent(value) for name, value in named}
         try:
             return self._perform(operation, **arguments)
         except Fault as fault:
             raise verdicts.of(fault) from fault
+        finally:
+            if self._verdict is not None:
+                raise self._verdict
+
+    def _lent(self, value: Any) -> Any:
+        """A function of the check's own, which runs here when the student's code calls it.
+
+        A verdict in it is the check's, whatever that code makes of the exception that it meets.
+        """
+        if not callable(value):
+            return value
+
+        def lent(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return value(*args, **kwargs)
+            except Failure as failure:
+                self._verdict = self._verdict or failure
+                raise
+
+        return lent
 
     @contextlib.contextmanager
     def raises(self, *names: str) -> Iterator[None]:
@@ -419,13 +445,13 @@ def _part(
             ),
         )
     expected = resolve(spec, sizes)
-    if tuple(value.shape) != expected:
+    if not fits(tuple(value.shape), expected):
         raise Failure(
             Outcome.WRONG_SHAPE,
             say(
                 "expected shape [{letters}] = {expected}; found {found}",
                 letters=spec,
-                expected=list(expected),
+                expected=str(list(expected)).replace(str(ANY), "?"),
                 found=list(value.shape),
             ),
             found=value,

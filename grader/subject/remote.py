@@ -240,7 +240,7 @@ class RemoteHost:
         try:
             with kernel.memory_left(_MEMORY_MOST):
                 return self._lend(question)
-        except WireError:
+        except (WireError, Fault):
             raise
         except Exception as error:  # called with what it cannot take: the student's doing
             raise WireError(f"a question that has no answer: {error}") from None
@@ -248,8 +248,7 @@ class RemoteHost:
     def _lend(self, question: Mapping[str, Any]) -> Any:
         """What the judge's own functions give for what the worker calls them with."""
         if "lent" in question:
-            lent = self._peer.lent(int(question["lent"]))
-            return across.answer(question, lambda args, kwargs, state: lent(*args, **kwargs))
+            return across.give(question, self._peer.lent(int(question["lent"])))
         asked = question.get("make", question.get("stand_in"))
         if self._stand_in is not None and asked in [s["exercise"] for s in self._stand_ins]:
             return self._stand_in(question)

@@ -111,6 +111,10 @@ _HELP_BY_TEXT = {
     "modified by an inplace operation": say(
         "A tensor was changed in place (`-=`, `+=`, `x[...] = `): make a new one instead."
     ),
+    "running_mean should contain": say(
+        "A batch norm takes axis 1 for the features, and mixes sentences; the contract asks for"
+        " nn.LayerNorm."
+    ),
     "view size is not compatible": say(
         "`view` needs the numbers in their order in memory: `reshape`, or `contiguous()` first."
     ),
@@ -147,19 +151,41 @@ def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _attribute(detail: dict[str, Any]) -> tuple[Any, ...]:
+    name, holder, kind = detail["name"], detail["holder"], detail["type"]
+    if not holder:
+        return Outcome.WRONG_VALUE, say(
+            "Your class has no `{name}`. The contract names its attributes: set it in `__init__`.",
+            name=name,
+        )
+    if kind == "NoneType" and holder.endswith("bias"):
+        return Outcome.WRONG_VALUE, say(
+            "`{name}` is None: `bias=False` leaves it out, and the contract asks for it.",
+            name=holder,
+        )
+    if name == holder:
+        return Outcome.WRONG_VALUE, say(
+            "`{name}` should be a tensor; it is of the class {type}.", name=name, type=kind
+        )
     return Outcome.WRONG_VALUE, say(
-        "Your class has no `{name}`. The contract names its attributes: set it in `__init__`.",
-        name=detail["name"],
+        "`{holder}` is of the class {type} and has no `{leaf}`. Make it as the contract says.",
+        holder=holder,
+        type=kind,
+        leaf=name.removeprefix(f"{holder}."),
     )
 
 
 def _state_shape(detail: dict[str, Any]) -> tuple[Any, ...]:
-    return Outcome.WRONG_SHAPE, say(
+    expected, found = detail["expected"], detail["found"]
+    line = say(
         "`{name}` should have shape {expected}; found {found}",
         name=detail["name"],
-        expected=detail["expected"],
-        found=detail["found"],
+        expected=expected,
+        found=found,
     )
+    if found == expected or found != expected[::-1]:
+        return Outcome.WRONG_SHAPE, line
+    exchanged = say("The sizes are exchanged: look at the order in which you hand them on.")
+    return Outcome.WRONG_SHAPE, line, exchanged
 
 
 _VERDICTS = {

@@ -12,7 +12,6 @@ import socket
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from grader.model import Module, Submission
@@ -118,11 +117,8 @@ class Worker:
         gc.collect()
         return self._before.changes() if self._before else []
 
-    def _borrow(self, number: int) -> Callable[..., Any]:
-        def lent(*args: Any, **kwargs: Any) -> Any:
-            return across.call(self.peer.ask, {"lent": number}, args, kwargs)
-
-        return lent
+    def _borrow(self, number: int) -> across.Lent:
+        return across.Lent(self.peer.ask, {"lent": number})
 
 
 class Printed(io.TextIOBase):

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from grader import course as courses
 from grader.course import ROOT, Course
 from grader.subject.modules import PACKAGE, Namespace
 from release import stubs
 
-UNITS = ["attention", "masks", "multihead", "positional", "encoder"]
+UNITS = [unit.name for unit in courses.load().units]
 
 SOLVED = '''"""Docs."""
 
@@ -34,9 +35,7 @@ def texts(course: Course) -> dict[str, str]:
 
 
 def test_there_is_a_stub_for_every_unit(course: Course, texts: dict[str, str]) -> None:
-    units = [unit.name for unit in course.units]
-    assert units == UNITS
-    assert set(texts) == {"__init__.py", *(f"{unit}.py" for unit in units)}
+    assert set(texts) == {"__init__.py", *(f"{unit.name}.py" for unit in course.units)}
 
 
 def test_the_committed_stubs_are_what_the_generator_gives(texts: dict[str, str]) -> None:
