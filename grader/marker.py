@@ -27,7 +27,7 @@ from grader.score import score
 from grader.subject import endings
 from grader.subject.faults import Failure, Fault
 from grader.subject.host import Host
-from grader.subject.proxy import Perform, Subject
+from grader.subject.proxy import Perform, Subject, forbidden_in
 from grader.subject.remote import RemoteHost, StandIn
 from grader.subject.sandbox import Sandbox
 from grader.subject.script import Replay, Script
@@ -150,7 +150,9 @@ class Marker:
         unit = mine.exercise.unit
         stands_on = set(self._course.closure([exercise])) - {exercise}
         if unit in broken:
-            culprits = broken & _imports(submission, unit)
+            # Which imports failed, the worker says: it must not get what leads to its own answers.
+            imported = broken & _imports(submission, unit)
+            culprits = {other for other in imported if unit not in self._units_under(other)}
             stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
         open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
         untouched = mine.untouched is Outcome.NOT_ATTEMPTED and unit not in broken
@@ -167,6 +169,12 @@ class Marker:
         before = score(self._course, [exercise], first).score
         after = score(self._course, [exercise], second).score
         return second if after >= before else None
+
+    def _units_under(self, unit: str) -> set[str]:
+        """A unit, and those on which an exercise of it stands."""
+        exercises = self._course.exercises
+        own = [id for id in exercises if exercises[id].unit == unit]
+        return {exercises[id].unit for id in self._course.closure(own)}
 
     def _run(
         self,
@@ -219,18 +227,21 @@ class Marker:
     def _one(self, check: Check, host: RemoteHost) -> CheckResult:
         script = self._scripts.get(check.id)
         judged = self._played(check, script, host) if script else None
-        result, self._found[check.id] = judged or self._judged(check, host.perform)
+        result, signature = judged or self._judged(check, host, host.perform)
+        self._found[check.id] = signature.kept() if signature and signature.tells else None
         return result
 
-    def _judged(self, check: Check, perform: Perform) -> Verdict:
-        return self._suite.run(check, Subject(self._course, perform), self._answers)
+    def _judged(self, check: Check, host: RemoteHost, perform: Perform) -> Verdict:
+        subject = Subject(self._course, perform, host.submission)
+        return self._suite.run(check, subject, self._answers)
 
     def _played(self, check: Check, script: Script, host: RemoteHost) -> Verdict | None:
         """The verdict on a check that is asked for at once; None where it must be asked in turn."""
         passing = self._passing[check.id]
         try:
             raw = host.play(script)
-            if raw.digest in passing:
+            exercise = self._course.exercises[check.exercise]
+            if raw.digest in passing and not forbidden_in(host.submission, exercise):
                 return ended(check, None), None
             answers = host.read(script, raw)
         except Failure as error:
@@ -238,7 +249,7 @@ class Marker:
         except Fault:  # the answers could not cross together
             return None
         replay = Replay(script, answers)
-        verdict = self._judged(check, replay.perform)
+        verdict = self._judged(check, host, replay.perform)
         if replay.left:
             return None
         if verdict[0].outcome is Outcome.PASSED and len(passing) < _PASSING_MOST:
@@ -247,7 +258,7 @@ class Marker:
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        if signature is None or not signature.tells:
+        if signature is None:
             return result
         known = self._known(result.exercise)
         return suspected(result, signature, known, self._titles(result.exercise))

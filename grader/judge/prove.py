@@ -52,7 +52,7 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        subject = Subject(self.course, Host(submission, self._units).perform)
+        subject = Subject(self.course, Host(submission, self._units).perform, submission)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)

@@ -131,7 +131,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     for unit in {id.split(".")[0] for id in wanted}:
         given |= answers.of(unit).given
     as_given = untouched(submission, given)
-    subject = Subject(course, host.perform)
+    subject = Subject(course, host.perform, submission)
     skip = set(request["skip"])
 
     files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})

@@ -32,6 +32,7 @@ KINDS: dict[str, dict[str, type]] = {
     "shape": {"found": list, "expected": list},
     "no_tensor": {"found": str},
     "strange": {"text": str},  # what came back cannot cross to the judge
+    "too_large": {"text": str},  # it is more than may cross
     "forbidden": {"operators": list},
     "device": {"text": str},  # operands on different devices met
     "device_result": {"device": str},
@@ -66,6 +67,7 @@ def _is_plausible(name: str, kind: type, value: Any) -> bool:
         return kind is not list and isinstance(value, kind)
     numbers = name in ("found", "expected")
     plain = all(type(item) is (int if numbers else str) for item in value)
+    plain = plain and not (numbers and max(map(abs, value), default=0) >> 63)
     return plain and bool(value or name not in ("types", "operators"))
 
 

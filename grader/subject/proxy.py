@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from grader.course import Course, Exercise
-from grader.model import Outcome, say
-from grader.subject import verdicts
+from grader.model import Outcome, Submission, say
+from grader.subject import verdicts, written
 from grader.subject.faults import Failure, Fault
 from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
@@ -57,14 +57,16 @@ class Subject:
     Args:
         course: what each exercise takes and returns.
         perform: does one operation of the host.
+        submission: whose code it is; without one, no text is looked at.
 
     Attributes:
         changed: the names of the arguments that the last call has changed.
     """
 
-    def __init__(self, course: Course, perform: Perform):
+    def __init__(self, course: Course, perform: Perform, submission: Submission | None = None):
         self._course = course
         self._perform = perform
+        self._submission = submission
         self.changed: list[str] = []
         self._made = 0
         self._verdict: Failure | None = None  # of a function that was lent
@@ -184,11 +186,22 @@ class Subject:
         return {name: gradients[name] for name in wrt}
 
     def written_out(self, call: Call) -> Any:
-        """Make a call in which the operators that the exercise forbids are the verdict.
+        """Make a call in which what the exercise forbids is the verdict: an operator that runs, or
+        a function that the source names.
 
         Elsewhere they are not looked for: using one costs the clause that forbids it, and no other.
         """
-        return call.function._call(call, forbidding=True)
+        value = call.function._call(call, forbidding=True)
+        found = self._submission and forbidden_in(self._submission, call.function.exercise)
+        if found:
+            words = say(
+                "Write it yourself: line {line} of your code names `{function}`, which this"
+                " exercise does not allow.",
+                line=found.line,
+                function=found.name,
+            )
+            raise Failure(Outcome.FORBIDDEN_CALL, words)
+        return value
 
     def on_accelerator(self, call: Call) -> bool:
         """Make a call on the simulated accelerator; a fault of device is the verdict.
@@ -202,6 +215,14 @@ class Subject:
                 "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
             )
         )
+
+
+def forbidden_in(submission: Submission, exercise: Exercise) -> written.Named | None:
+    """What an exercise forbids and its code names."""
+    module = submission.modules.get(exercise.unit)
+    if module is None or not exercise.forbidden:
+        return None
+    return written.find(module.text, exercise.name, exercise.forbidden)
 
 
 def sorted_wrt(call: Call, wrt: Sequence[str]) -> list[str]:

@@ -259,6 +259,10 @@ _VERDICTS = {
         Outcome.WRONG_VALUE,
         say("What came back cannot be judged: {text}", text=detail["text"]),
     ),
+    "too_large": lambda detail: (
+        Outcome.OUT_OF_MEMORY,
+        say("What came back is too large to be judged: {text}", text=detail["text"]),
+    ),
     "hung": lambda detail: (
         Outcome.TIMEOUT,
         endings.import_ran_on(detail["unit"]),
