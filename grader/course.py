@@ -38,13 +38,22 @@ class Exercise:
     takes: Mapping[str, str] = field(default_factory=dict)  # argument -> shape, "" where no tensor
     returns: tuple[str, ...] = ()  # the shape of each part
     dtype: str = ""  # an argument whose dtype is kept, a dtype, or "weights"
-    init: tuple[str, ...] = ()  # arguments of the constructor
+    init: tuple[str, ...] | None = None  # arguments of the constructor, where it is a class
     state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
     forbidden: tuple[str, ...] = ()  # operators that may not be called
 
     @property
     def id(self) -> str:
         return f"{self.unit}.{self.name}"
+
+    @property
+    def is_class(self) -> bool:
+        return self.init is not None
+
+    @property
+    def kind(self) -> str:
+        """What it is, if it is no method: a class that declares no state is no nn.Module."""
+        return ("module" if self.state else "object") if self.is_class else "function"
 
     @property
     def max_score(self) -> float:

@@ -20,7 +20,8 @@ from grader.subject.peer import Peer
 from grader.subject.sandbox import Fork, Sandbox
 from grader.subject.wire import WireClosed, WireError
 
-StandIn = dict[str, str]  # {"exercise": id, "kind": "function" | "module" | "method"}
+# {"exercise": id, "kind": "function" | "module" | "method" | "object", "methods": of an object}
+StandIn = dict[str, str]
 
 
 class RemoteHost:
