@@ -41,6 +41,7 @@ class Exercise:
     init: tuple[str, ...] | None = None  # arguments of the constructor, where it is a class
     state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
     forbidden: tuple[str, ...] = ()  # operators that may not be called
+    stub: str = ""  # of a repair: the known mistake with which the solution is handed out
 
     @property
     def id(self) -> str:
@@ -52,8 +53,12 @@ class Exercise:
 
     @property
     def kind(self) -> str:
-        """What it is, if it is no method: a class that declares no state is no nn.Module."""
-        return ("module" if self.state else "object") if self.is_class else "function"
+        """What it is, if it is no method: "function", "module" or, of a class without a call and
+        without parameters, "object".
+        """
+        if not self.is_class:
+            return "function"
+        return "module" if self.state or self.takes else "object"
 
     @property
     def max_score(self) -> float:

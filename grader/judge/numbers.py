@@ -9,32 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from grader.judge.expect import expect
-from grader.model import Outcome, say
+from grader.model import say
 from grader.subject.faults import Failure
 from grader.subject.proxy import Call
 
-_MOST = 2**62  # a larger number is wrong, and fits into no tensor
-
 
 def give(calls: Sequence[Call], expected: Sequence[Any], part: int | None = None) -> None:
-    """Expect each call to give its number.
+    """Expect each call to give its number, or its numbers.
 
     Args:
         calls: of an exercise that returns ints.
         expected: what each should give.
         part: of several parts, the one that counts.
     """
-    values = [call() for call in calls]
-    expect(values)  # it counts: with its id, the place of a failure
+    found = [call() for call in calls]
     if part is not None:
-        values, expected = [value[part] for value in values], [wanted[part] for wanted in expected]
-    for call, wanted, value in zip(calls, expected, values):
-        if value == wanted:
-            continue
+        found, expected = [value[part] for value in found], [wanted[part] for wanted in expected]
+    try:
+        expect(found).equals(list(expected))
+    except Failure as failure:
+        call, wanted, value = next(
+            case for case in zip(calls, expected, found) if case[1] != case[2]
+        )
         names = {"call": written(call), "expected": wanted, "found": value}
         if part is None:
             words = say("`{call}` should give {expected}; it gave {found}.", **names)
@@ -44,17 +41,7 @@ def give(calls: Sequence[Call], expected: Sequence[Any], part: int | None = None
                 part=part + 1,
                 **names,
             )
-        raise Failure(Outcome.WRONG_VALUE, words, found=_tensor(values))
-
-
-def equal(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Expect a row of ints, such as the lengths of pieces."""
-    try:
-        expect(list(found)).equals(list(expected))
-    except Failure as failure:
-        if all(isinstance(number, int) for number in found):
-            failure.found = _tensor(found)
-        raise
+        raise Failure(failure.outcome, words, found=failure.found) from None
 
 
 def written(call: Call) -> str:
@@ -62,8 +49,3 @@ def written(call: Call) -> str:
     arguments = [repr(arg) for arg in call.args]
     arguments += [f"{name}={value!r}" for name, value in call.kwargs.items()]
     return f"{call.function.exercise.name}({', '.join(arguments)})"
-
-
-def _tensor(values: Sequence[Any]) -> Tensor:
-    rows = [value if isinstance(value, tuple) else (value,) for value in values]
-    return torch.tensor([[max(-_MOST, min(_MOST, number)) for number in row] for row in rows])

@@ -70,6 +70,7 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         AssertionError: the reference fails a check.
     """
     recordings: dict[str, Recording] = {}
+    given = bank.given(bench.course, mistakes)
     for unit in bench.course.units:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = bench.checks(exercises, hidden=False)
@@ -79,8 +80,10 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         answers = {check: list(kept) for check, kept in bench.answers.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(bench, own, hidden=False)
-        titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
-        recordings[unit.name] = Recording(answers, found, titles)
+        shown = {mistake for kept in found.values() for mistake, _ in kept}
+        titles = {m.id: {"title": m.title, "hint": m.hint} for m in own if m.id in shown}
+        own_given = {id: text for id, text in given.items() if id in exercises}
+        recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 

@@ -179,6 +179,7 @@ class Recording:
         answers: check -> (fingerprint of the request, answer), in order.
         signatures: check -> (mistake, what it gives there).
         mistakes: id -> {"title": ..., "hint": ...}.
+        given: repair -> its definition as students get it.
     """
 
     def __init__(
@@ -186,16 +187,18 @@ class Recording:
         answers: dict[str, list[tuple[str, Any]]],
         signatures: dict[str, list[tuple[str, Signature]]],
         mistakes: dict[str, dict[str, str]],
+        given: dict[str, str],
     ):
         self.answers = answers
         self.signatures = signatures
         self.mistakes = mistakes
+        self.given = given
 
     @classmethod
     def read(cls, path: Path) -> Recording:
         """Read a recording; a missing file is an empty one."""
         if not path.exists():
-            return cls({}, {}, {})
+            return cls({}, {}, {}, {})
         blob = path.read_bytes()
         size = int.from_bytes(blob[:8], "little")
         index = json.loads(json.loads(blob[8 : 8 + size])["__metadata__"]["index"])
@@ -208,12 +211,13 @@ class Recording:
             check: [(id, Signature(step, outcome, tensors[key])) for id, step, outcome, key in kept]
             for check, kept in index["signatures"].items()
         }
-        return cls(answers, signatures, index["mistakes"])
+        return cls(answers, signatures, index["mistakes"], index["given"])
 
     def agrees_with(self, other: Recording) -> bool:
         """The same questions, and answers equal up to what another machine's libm may change."""
         return (
             self.mistakes == other.mistakes
+            and self.given == other.given
             and _alike(self.answers, other.answers)
             and _alike(self.signatures, other.signatures)
         )
@@ -233,6 +237,7 @@ class Recording:
                 for check, kept in sorted(self.signatures.items())
             },
             "mistakes": self.mistakes,
+            "given": self.given,
         }
         metadata = {"index": json.dumps(index, ensure_ascii=False, sort_keys=True)}
         return bytes(save(tensors, metadata))

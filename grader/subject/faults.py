@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, type]] = {
     "not_module": {"name": str, "type": str},  # a class that makes something else
     "no_unit": {"unit": str, "near": list},  # no such file
     "hung": {"unit": str},  # importing it has no end
-    "attribute": {"name": str},  # a module lacks it
+    "attribute": {"name": str, "holder": str, "type": str},  # what ends at a holder of a type
     "state_shape": {"name": str, "found": list, "expected": list},
     "shape": {"found": list, "expected": list},
     "no_tensor": {"found": str},
@@ -75,6 +75,7 @@ class Failure(Exception):
     Attributes:
         found: the tensor that was judged, if one was: what a known mistake is recognised by.
         types: the class names of the student's exception, most special first.
+        text: what that exception said.
         standin: the exercise that isn't attempted, where that is the reason.
     """
 
@@ -86,6 +87,7 @@ class Failure(Exception):
         found: Any = None,
         types: Sequence[str] = (),
         standin: str = "",
+        text: str = "",
     ):
         super().__init__(outcome.value, *(line.text.format(**line.args) for line in message))
         self.outcome = outcome
@@ -94,3 +96,4 @@ class Failure(Exception):
         self.found = found
         self.types = tuple(types)
         self.standin = standin
+        self.text = text

@@ -73,17 +73,50 @@ class Peer:
         number = self._asked
         self._send("ask", number, question, deadline)
         while True:
-            kind, about, value = wire.receive(self._end, deadline, self._borrow)
-            if kind == "ask":
-                self._reply(about, value, deadline)
-            elif about != number:
-                raise WireError(f"it answers question {about}; {number} was asked")
-            elif kind == "answer":
-                return value
-            elif kind == "fault":
-                raise fault(value)
-            else:
-                raise WireError(f"an unknown kind {kind!r:.20}")
+            raw = self._next(deadline)
+            if raw is not None:
+                return self.value(raw, number)
+
+    def play(self, packed: bytes, deadline: float) -> wire.Raw:
+        """Put a question that was packed beforehand; the answer as it came.
+
+        Args:
+            packed: by `wire.pack`, with a number of its own.
+            deadline: of `time.monotonic`.
+
+        Raises:
+            TimeoutError, WireError: there will be no answer.
+        """
+        wire.push(self._end, packed, deadline)
+        while True:
+            raw = self._next(deadline)
+            if raw is not None:
+                return raw
+
+    def value(self, raw: wire.Raw, number: int) -> Any:
+        """What answers a question.
+
+        Raises:
+            Fault: the other side's.
+            WireError: it is no answer to this question.
+        """
+        kind, about, value = wire.parse(raw, self._borrow)
+        if about != number:
+            raise WireError(f"it answers question {about}; {number} was asked")
+        if kind == "answer":
+            return value
+        if kind == "fault":
+            raise fault(value)
+        raise WireError(f"an unknown kind {kind!r:.20}")
+
+    def _next(self, deadline: float) -> wire.Raw | None:
+        """Take one message: answer it, if it is a question."""
+        raw = wire.pull(self._end, deadline)
+        if not raw.asks:
+            return raw
+        _, about, value = wire.parse(raw, self._borrow)
+        self._reply(about, value, deadline)
+        return None
 
     def serve(self) -> None:
         """Answer until the other end is closed."""

@@ -44,6 +44,13 @@ class Call:
         return Call(self.function, tuple(bound.values()), {})
 
 
+@dataclass
+class Raised:
+    """An exception of the student's code, once it has been raised."""
+
+    text: str = ""
+
+
 class Subject:
     """The student's units, as attributes.
 
@@ -121,12 +128,16 @@ class Subject:
         return lent
 
     @contextlib.contextmanager
-    def raises(self, *names: str) -> Iterator[None]:
-        """Expect the calls within to raise one of these exceptions, by class name."""
+    def raises(self, *names: str) -> Iterator[Raised]:
+        """Expect the calls within to raise one of these exceptions, by class name.
+
+        What it said is known when the block is over.
+        """
         self.settle()
         expected = " or ".join(names)
+        raised = Raised()
         try:
-            yield
+            yield raised
             self.settle()
         except Failure as failure:
             if not failure.types or failure.standin:
@@ -138,6 +149,7 @@ class Subject:
                     *failure.message,
                     frames=failure.frames,
                 ) from None
+            raised.text = failure.text
         else:
             raise Failure(
                 Outcome.WRONG_VALUE,
@@ -377,7 +389,9 @@ _PLAIN = {
     "bool": bool,
     "str": str,
     "list": list,
-    "sequence": (list, tuple),
+    "dict": dict,
+    "tuple or None": (tuple, type(None)),
+    "list or tuple": (list, tuple),
 }
 
 
@@ -389,7 +403,7 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
     """
     if not exercise.returns:  # it is called for what it does
         return None
-    if value is None:
+    if value is None and exercise.returns != ("tuple or None",):
         raise Failure(
             Outcome.WRONG_VALUE,
             say("`{name}` returned None. Is a `return` missing?", name=exercise.name),

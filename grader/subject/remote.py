@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -16,9 +16,10 @@ from torch import Tensor
 from grader.model import Outcome, Submission, say
 from grader.subject import across, endings
 from grader.subject.faults import Failure, Fault, Ref
-from grader.subject.peer import Peer
+from grader.subject.peer import Peer, fault
 from grader.subject.sandbox import Fork, Sandbox
-from grader.subject.wire import WireClosed, WireError
+from grader.subject.script import Operation, Script
+from grader.subject.wire import Raw, WireClosed, WireError
 
 # {"exercise": id, "kind": "function" | "module" | "method" | "object", "methods": of an object}
 StandIn = dict[str, str]
@@ -75,10 +76,7 @@ class RemoteHost:
             Failure: the worker is gone, or was ended.
         """
         if operation == "begin":
-            self._deadline = time.monotonic() + self._limit_s
-            self._waiting.clear()
-            if self._fork is None:
-                self._open()
+            self._begin()
         elif self._fork is None:  # the check goes on after its worker has gone
             raise Failure(Outcome.CRASHED, say("Its process had ended before."))
         if operation == "settle" and all(waiting == "begin" for waiting, _ in self._waiting):
@@ -91,6 +89,41 @@ class RemoteHost:
         if not _FITS.get(operation, _anything)(answer, arguments):
             self._crashed(WireError("an answer of the wrong form"))
         return answer
+
+    def play(self, script: Script) -> Raw:
+        """Ask for all that a check asks, at once; the answers as they came.
+
+        Raises:
+            Fault, Failure: as `perform`.
+        """
+        self._begin()
+        with self._watched():
+            return self._peer.play(script.packed, self._deadline)
+
+    def read(self, script: Script, raw: Raw) -> list[Any]:
+        """What each operation of a script gave; a fault where one was raised.
+
+        Raises:
+            Fault: the answers could not cross.
+            Failure: they are no answers; the worker was ended.
+        """
+        with self._watched():
+            given = self._peer.value(raw, script.number)
+            if not isinstance(given, list) or len(given) > len(script.operations):
+                raise WireError("answers of the wrong form")
+            return [self._read(one, value) for one, value in zip(script.operations, given)]
+
+    def _read(self, operation: Operation, given: Any) -> Any:
+        if not isinstance(given, list) or len(given) not in (1, 3):
+            raise WireError("an answer of the wrong form")
+        if len(given) == 3:
+            found = fault(given)
+            self._note(found)
+            return found
+        fits = _FITS.get(operation.name, _anything)
+        if not fits(given[0], operation.arguments):
+            raise WireError("an answer of the wrong form")
+        return given[0]
 
     def close(self) -> None:
         """End the worker."""
@@ -117,6 +150,13 @@ class RemoteHost:
                     self._fork = None
         self.close()
 
+    def _begin(self) -> None:
+        """A check begins."""
+        self._deadline = time.monotonic() + self._limit_s
+        self._waiting.clear()
+        if self._fork is None:
+            self._open()
+
     def _open(self) -> None:
         self._fork = self._sandbox.fork()
         self.shared = self._fork.shared
@@ -136,13 +176,17 @@ class RemoteHost:
         )
 
     def _ask(self, question: dict[str, Any]) -> Any:
+        with self._watched():
+            return self._peer.ask(question, self._deadline)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """What the worker is asked within ends in a fault of the student's, or ends the worker."""
         try:
-            answer = self._peer.ask(question, self._deadline)
+            yield
             self._importing = ""
-            return answer
-        except Fault as fault:
-            if "importing" in fault.detail:
-                self.broken.add(str(fault.detail["importing"])[:50])
+        except Fault as found:
+            self._note(found)
             self._importing = ""
             raise
         except TimeoutError:
@@ -156,6 +200,10 @@ class RemoteHost:
             raise Failure(Outcome.TIMEOUT, text) from None
         except WireError as error:
             self._crashed(error)
+
+    def _note(self, found: Fault) -> None:
+        if "importing" in found.detail:
+            self.broken.add(str(found.detail["importing"])[:50])
 
     def _end_import(self) -> str:
         """The unit in whose import the question failed, if it did."""

@@ -66,12 +66,31 @@ class Worker:
         if "leave" in question:
             return self._leave()
         assert self._host is not None
+        if "play" in question:
+            return self._play(question["play"])
         answer = None
         for operation, arguments in question["do"]:
             if operation == "begin":
                 self._printed.clear()
             answer = self._host.perform(operation, **arguments)
         return answer
+
+    def _play(self, script: list[list[Any]]) -> list[Any]:
+        """What each operation of a check gives: `[value]`, or a fault's three fields.
+
+        It ends with the first fault that the check does not want.
+        """
+        assert self._host is not None
+        self._printed.clear()
+        answers: list[Any] = []
+        for operation, arguments, wants_fault in script:
+            try:
+                answers.append([self._host.perform(operation, **arguments)])
+            except Fault as fault:
+                answers.append([fault.kind, dict(fault.detail), list(fault.frames)])
+                if not wants_fault:
+                    break
+        return answers
 
     def _open(self, question: dict[str, Any]) -> None:
         if question["lasting"] and self._before is None:

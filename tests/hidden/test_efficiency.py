@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
-from grader.judge.numbers import equal, give
+from grader.judge.numbers import give
 from grader.judge.properties import (
     alone_as_in_batch,
     gradient_fits,
@@ -47,7 +47,7 @@ def test_pieces_of_any_size(subject, draw, size):
     """No piece is longer, and only the last is shorter"""
     pieces = _pieces(subject.efficiency.chunk_tokens.on(draw.integers(0, 999, 8), size))
     lengths = [piece.size(0) for piece in pieces]
-    equal(lengths, [size] * (8 // size) + [8 % size] * (8 % size > 0))
+    expect(lengths).equals([size] * (8 // size) + [8 % size] * (8 % size > 0))
 
 
 @clause(CHUNK, 1)
@@ -88,7 +88,7 @@ def test_every_piece_has_a_token_of_its_own(subject, draw, size, overlap):
         found.append(len(_pieces(call)))
         more = max(0, seq - size)
         expected.append(1 + -(-more // (size - overlap)))
-    equal(found, expected)
+    expect(found).equals(expected)
 
 
 @clause(CHUNK, 4)
@@ -209,7 +209,7 @@ def test_length_counts_positions(subject, draw):
     for seq in (1, 4, 2, 2):
         cache.append(*_new(draw, seq, 3, 5))
         found.append(cache.get("length"))
-    equal(found, [1, 5, 7, 9])
+    expect(found).equals([1, 5, 7, 9])
 
 
 @clause(APPEND, 4)
@@ -254,7 +254,7 @@ def test_length_after_many_resets(subject, draw):
         found.append(cache.get("length"))
         cache.append(*_new(draw, seq))
         found.append(cache.get("length"))
-    equal(found, [0, 2, 0, 3])
+    expect(found).equals([0, 2, 0, 3])
 
 
 @clause(RESET, 2)

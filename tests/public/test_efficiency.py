@@ -5,7 +5,7 @@ import torch
 from torch.autograd.profiler_legacy import profile
 
 from grader.judge import clause, expect
-from grader.judge.numbers import equal, give
+from grader.judge.numbers import give
 from grader.judge.properties import leaves_inputs_alone, repeats
 
 CHUNK = "efficiency.chunk_tokens"
@@ -45,7 +45,7 @@ def _lengths(pieces):
 def test_length_of_pieces(subject, draw, reference, seq, overlap):
     """Every piece has `size` tokens, and the last one what is left"""
     call = subject.efficiency.chunk_tokens.on(draw.integers(0, 999, seq), 4, overlap)
-    equal(_lengths(_pieces(call)), _lengths(reference.call(call)))
+    expect(_lengths(_pieces(call))).equals(_lengths(reference.call(call)))
 
 
 @clause(CHUNK, 2)
@@ -71,7 +71,7 @@ def test_overlap(subject, draw):
 def test_no_piece_too_many(subject, draw, reference, seq):
     """The first piece that reaches the end is the last"""
     call = subject.efficiency.chunk_tokens.on(draw.integers(0, 999, seq), 4, 2)
-    equal(_lengths(_pieces(call)), _lengths(reference.call(call)))
+    expect(_lengths(_pieces(call))).equals(_lengths(reference.call(call)))
 
 
 @clause(CHUNK, 4)
@@ -145,7 +145,7 @@ def _filled(cache, *appended):
 @clause(CACHE, 1)
 def test_new_cache_is_empty(subject):
     """A new cache has `length` 0"""
-    expect(subject.efficiency.KVCache().get("length")).equals(0)
+    expect({"length": subject.efficiency.KVCache().get("length")}).equals({"length": 0})
 
 
 @clause(APPEND, 1)
@@ -176,7 +176,7 @@ def test_length_grows(subject, draw):
     for seq in (3, 1, 2):
         _filled(cache, _new(draw, seq))
         found.append(cache.get("length"))
-    equal(found, [3, 4, 6])
+    expect(found).equals([3, 4, 6])
 
 
 @clause(APPEND, 4)
@@ -214,7 +214,7 @@ def test_length_after_reset(subject, draw):
     """`length` is 0 again"""
     cache = _filled(subject.efficiency.KVCache(), _new(draw, 3))
     cache.reset()
-    expect(cache.get("length")).equals(0)
+    expect({"length": cache.get("length")}).equals({"length": 0})
 
 
 @clause(RESET, 2)
