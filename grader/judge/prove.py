@@ -137,7 +137,8 @@ def _nan(function):
 def rubbish(bench: Bench, exercise: str) -> Iterator[tuple[str, Submission]]:
     """The reference with one exercise giving rubbish, in every kind."""
     unit, _, name = exercise.partition(".")
-    takes_forward = bench.course.exercises[exercise].init and bench.course.exercises[exercise].takes
+    entry = bench.course.exercises[exercise]
+    takes_forward = entry.is_class and entry.takes
     targets = [name, f"{name}.forward"] if takes_forward else [name]
     text = bench.solution.modules[unit].text
     for target in targets:
