@@ -60,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
     validate.add_argument("targets", nargs="*", metavar="TARGET")
     validate.set_defaults(run=_validate)
+    pairs = commands.add_parser("pairs", help="what is said of two mistakes at once")
+    pairs.add_argument("targets", nargs="*", metavar="TARGET")
+    pairs.set_defaults(run=_pairs)
     grade = commands.add_parser("grade", help="a class, graded behind walls (Linux)")
     grade.add_argument(
         "submissions",
@@ -145,6 +148,12 @@ def _validate(arguments: argparse.Namespace) -> int:
     from grader import validate
 
     return validate.run(arguments.targets)
+
+
+def _pairs(arguments: argparse.Namespace) -> int:
+    from grader import pairs
+
+    return pairs.run(arguments.targets)
 
 
 def _grade(arguments: argparse.Namespace) -> int:

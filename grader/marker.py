@@ -18,9 +18,9 @@ from typing import Any
 
 from grader.course import Course
 from grader.judge import bank, prove, standin
-from grader.judge.diagnose import Signature
+from grader.judge.diagnose import Known, Signature
 from grader.judge.reference import Live, Recording, Remembered
-from grader.judge.suite import Check, Suite, suspected
+from grader.judge.suite import Check, Suite
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
@@ -87,7 +87,7 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        self._known: dict[str, Known] = {}
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
         self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
@@ -210,31 +210,26 @@ class Marker:
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        if signature is None or not signature.tells:
-            return result
-        known = self._known(result.exercise)
-        return suspected(result, signature, known, self._titles(result.exercise))
+        return self._known_of(result.exercise).compared(result, signature) if signature else result
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
         return bank.mistakes(self._course)
 
-    def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
-        """Check -> what each known mistake of the exercise gives there."""
-        if exercise not in self._signatures:
+    def _known_of(self, exercise: str) -> Known:
+        """What the known mistakes of an exercise give."""
+        if exercise not in self._known:
+            mistakes = [m for m in self._mistakes if m.exercise == exercise]
             path = self._cache / f"{exercise}.safetensors" if self._cache else None
             if path and path.exists():
-                self._signatures[exercise] = Recording.read(path).signatures
+                signatures = Recording.read(path).signatures
             else:
                 bench = prove.Bench(self._course, self._suite)
-                mistakes = [m for m in self._mistakes if m.exercise == exercise]
-                self._signatures[exercise] = prove.signatures(bench, mistakes)
+                signatures = prove.signatures(prove.tried(bench, mistakes))
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
-        return self._signatures[exercise]
-
-    def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
-        return {m.id: (m.title, m.hint) for m in self._mistakes if m.exercise == exercise}
+                    replace_file(path, Recording({}, signatures, {}).to_bytes())
+            self._known[exercise] = Known(signatures, bank.titles(mistakes))
+        return self._known[exercise]
 
 
 def _unrun(check: Check, outcome: Outcome, words: Message) -> CheckResult:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
 from rich.table import Table
 
 from grader import course as courses
+from grader import naming
 from grader.course import ROOT, Course, Unit
-from grader.judge import bank, diagnose
+from grader.forks import forked
+from grader.judge import bank, prove
 from grader.judge.bank import Mistake
-from grader.judge.diagnose import Signature
-from grader.judge.prove import Attempt, Bench, record, rubbish
+from grader.judge.diagnose import Known
+from grader.judge.prove import Bench, record, rubbish
 from grader.judge.suite import Suite, collect
 from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
@@ -106,10 +104,9 @@ class Validation:
         return not failed
 
     def _mistakes(self, mistakes: Sequence[Mistake]) -> tuple[int, int]:
-        tried: dict[str, list[Attempt]] = {
-            m.id: list(self.bench.attempts(self.bench.mistaken(m), self.bench.checks([m.exercise])))
-            for m in mistakes
-        }
+        tried = prove.tried(self.bench, mistakes)
+        titles = bank.titles(mistakes)
+        known = Known(prove.signatures(tried), titles)
         caught = named = 0
         for mistake in mistakes:
             failed = [a for a in tried[mistake.id] if a.outcome is not Outcome.PASSED]
@@ -121,8 +118,9 @@ class Validation:
                     f"mistake {mistake.id} is to break clause {mistake.clause} of"
                     f" {mistake.exercise}; it breaks {where or 'none'}"
                 )
-            rivals = [m for m in mistakes if m.exercise == mistake.exercise]
-            named += _named(tried[mistake.id], {m.id: tried[m.id] for m in rivals}) == mistake.id
+            results = [known.compared(a.result, a.signature) for a in tried[mistake.id]]
+            told = {titles[check.mistake] for check in naming.named(results) if check.mistake}
+            named += told == {titles[mistake.id]}
         return caught, named
 
     def _rubbish(self, exercise: str) -> None:
@@ -150,26 +148,6 @@ class Validation:
                     f"tests/public/answers/{path.name} is not what the suite gives:"
                     " run `make answers`"
                 )
-
-
-def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
-    """What the report would call a submission that fared so; see `score`."""
-    known: dict[str, list[tuple[str, Signature]]] = {}
-    for id, attempts in tried.items():
-        for attempt in attempts:
-            if attempt.signature and attempt.signature.tells:
-                known.setdefault(attempt.check.id, []).append((id, attempt.signature))
-    passed = [attempt.check.id for attempt in own if attempt.outcome is Outcome.PASSED]
-    cleared = {id for check in passed for id, _ in known.get(check, ())}
-    common: set[str] | None = None
-    for attempt in own:
-        if attempt.signature is None:
-            continue
-        names = set(diagnose.suspects(attempt.signature, known.get(attempt.check.id, ())))
-        if names:
-            names -= cleared if len(names) > 1 else set()
-            common = names if common is None else common & names
-    return common.pop() if common and len(common) == 1 else None
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:
@@ -200,14 +178,9 @@ def _prove(unit: Unit | None) -> Row:
 
 
 def _prove_all(validation: Validation, tasks: Sequence[Unit | None]) -> list[Row]:
-    """In as many processes as there are cores, where a process can fork safely."""
     global _this
     _this = validation
-    if sys.platform != "linux":
-        return [_prove(task) for task in tasks]
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        return list(pool.map(_prove, tasks))
+    return list(forked(_prove, tasks))
 
 
 def run(targets: Sequence[str]) -> int:

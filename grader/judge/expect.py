@@ -149,7 +149,7 @@ class Expectation:
         return self._found  # type: ignore[no-any-return]
 
     def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE) -> None:
-        found = self._found if isinstance(self._found, Tensor) else None
+        found = self._found if isinstance(self._found, Tensor) else describe_plain(self._found)
         raise Failure(outcome, *message, found=found)
 
 
