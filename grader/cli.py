@@ -60,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
     validate.add_argument("targets", nargs="*", metavar="TARGET")
     validate.set_defaults(run=_validate)
+    mutants = commands.add_parser("mutants", help="change the reference, and see it noticed")
+    mutants.add_argument("targets", nargs="*", metavar="TARGET")
+    mutants.set_defaults(run=_mutants)
     pairs = commands.add_parser("pairs", help="what is said of two mistakes at once")
     pairs.add_argument("targets", nargs="*", metavar="TARGET")
     pairs.set_defaults(run=_pairs)
@@ -148,6 +151,12 @@ def _validate(arguments: argparse.Namespace) -> int:
     from grader import validate
 
     return validate.run(arguments.targets)
+
+
+def _mutants(arguments: argparse.Namespace) -> int:
+    from grader import mutants
+
+    return mutants.run(arguments.targets)
 
 
 def _pairs(arguments: argparse.Namespace) -> int:

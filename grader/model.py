@@ -67,6 +67,7 @@ class Submission:
     modules: Mapping[str, Module]
     strays: tuple[str, ...] = ()  # names of Python files that are no unit
     notes: tuple[Message, ...] = ()
+    passed_by: tuple[str, ...] = ()  # folders with modules of the same names
 
 
 @dataclass(frozen=True)

@@ -8,42 +8,34 @@ wrong: it costs recall.
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from grader import course as courses
-from grader.course import Course
-from grader.forks import forked
+from grader.course import CourseError
+from grader.forks import in_forks
 from grader.judge import bank, prove
+from grader.judge.bank import Mistake
 from grader.judge.diagnose import Known
 from grader.judge.prove import Attempt, Bench
-from grader.judge.suite import Suite, collect
+from grader.judge.suite import collect
 from grader.model import CheckResult, Outcome
+from grader.mutants import progress
 from grader.naming import named
-from grader.score import score
 from grader.validate import HIDDEN, PUBLIC
 
-ACROSS = "on a flaw below"  # the row of pairs of which one is in what the other stands on
+SUITES = "check", "grade"  # the public checks, and all
+ACROSS = "(on a flaw below)"  # the row of mistakes beside one in what the exercise stands on
 
-
-@dataclass(frozen=True)
-class Trial:
-    """Mistakes that are put into the code together, and the exercise whose report is read."""
-
-    exercise: str
-    mistakes: tuple[str, ...]
-    suites: tuple[str, ...] = ("check", "grade")
-    row: str = ""
-
-
-Count = tuple[str, str, int, int, str]
+Count = tuple[str, int, int, str]  # suite, how many mistakes, how many the bank lacks, what
 
 
 @dataclass
@@ -51,7 +43,7 @@ class Told:
     """What reports said.
 
     Attributes:
-        counts: (suite, row, how many mistakes, how many of them the bank lacks, what) -> how often.
+        counts: how often they did what.
         wrong: each wrong title, in a sentence.
     """
 
@@ -64,134 +56,122 @@ class Told:
 
 
 class Pairs:
-    """Puts mistakes into the reference and reads what the report would say.
+    """Puts mistakes into the reference and reads what the report says of one exercise.
 
     Args:
-        course: the table.
-        suite: the collected checks, public and hidden.
-        exercises: the ids whose reports are read.
+        bench: runs the checks, public and hidden.
+        mistakes: the bank.
+        exercise: the exercise's id.
     """
 
-    def __init__(self, course: Course, suite: Suite, exercises: Iterable[str]):
-        self.course = course
-        self.bench = Bench(course, suite)
-        self.exercises = set(exercises)
-        below = set(course.closure(self.exercises))
-        mistakes = [m for m in bank.mistakes(course) if m.exercise in below]
-        tried = prove.tried(self.bench, mistakes)
-        self._known = Known(prove.signatures(tried), bank.titles(mistakes))
-        self._of = {m.id: m for m in mistakes}
-        self._text = {m.id: self.bench.mistaken(m).modules[m.unit].text for m in mistakes}
+    def __init__(self, bench: Bench, mistakes: Iterable[Mistake], exercise: str):
+        self._bench = bench
+        self._exercise = exercise
+        below = bench.course.closure([exercise])
+        self._of = {mistake.id: mistake for mistake in mistakes if mistake.exercise in below}
+        own = [mistake for mistake in self._of.values() if mistake.exercise == exercise]
+        self.own = [mistake.id for mistake in own]
+        tried = prove.tried(bench, own)
+        self._known = Known(prove.signatures(tried), bank.titles(own))
         self._alone = {id: self._compared(attempts) for id, attempts in tried.items()}
-        self._checks = {
-            "check": {check.id for check in suite.checks if not check.hidden},
-            "grade": {check.id for check in suite.checks},
+        self._text = {
+            id: mistake.apply(bench.solution.modules[mistake.unit].text)
+            for id, mistake in self._of.items()
         }
-        self._groups: dict[tuple[str, str], Set[str]] = {}
+        checks = bench.checks([exercise])
+        self._checks = {
+            "check": {check.id for check in checks if not check.hidden},
+            "grade": {check.id for check in checks},
+        }
+        self._same = {suite: self._groups(ids) for suite, ids in self._checks.items()}
 
-    @property
-    def mistakes(self) -> Sequence[str]:
-        """The ids of those that are put into the code."""
-        return list(self._of)
+    def told(self) -> dict[str, Told]:
+        """Of each mistake alone, of every two, and of each beside a flaw that lies `below`."""
+        own, across = Told(), Told()
+        for size in (1, 2):
+            for ids in itertools.combinations(self.own, size):
+                own.add(self.told_of(ids))
+        for flaw in self.below():
+            for ids in [(flaw,), *((flaw, id) for id in self.own)]:
+                across.add(self.told_of(ids, ["check"]))
+        return {self._exercise: own, ACROSS: across}
 
-    def trials(self) -> list[Trial]:
-        """Each mistake alone, and every two of the same exercise."""
-        return [
-            Trial(exercise, ids)
-            for exercise in self.course.exercises
-            if exercise in self.exercises
-            for size in (1, 2)
-            for ids in itertools.combinations(self._own(exercise), size)
-        ]
+    def below(self) -> Iterator[str]:
+        """Mistakes in what the exercise stands on that do not hold it up in `check`.
 
-    def across(self, mistake: str) -> list[Trial]:
-        """With a mistake further down, the exercises that `check` does not hold up for it.
-
-        What stands on an exercise that is open is held up, and `grade` judges it on a sound one. So
-        two mistakes meet only where what lies between them passes all its checks.
+        It waits for what it needs to pass. So a mistake reaches it only from further down, where
+        all between passes on it. In `grade`, none does: there the exercise is judged on sound ones.
         """
-        own = self._of[mistake].exercise
-        above = [e for e in self.course.exercises if own in self.course.closure([e])]
-        attempts = self._attempts([mistake], above, hidden=False)
-        assert attempts is not None
-        scores = score(self.course, above, [attempt.result for attempt in attempts])
-        passed = {s.exercise.id for s in scores.exercises if s.passed}
-        return [
-            Trial(exercise, (mistake, *other), ("check",), ACROSS)
-            for exercise in above
-            if exercise in self.exercises - {own}
-            and not set(above) & set(self.course.exercises[exercise].needs) - passed
-            for other in [(), *((id,) for id in self._own(exercise))]
-        ]
+        course = self._bench.course
+        needs = course.exercises[self._exercise].needs
+        for id, mistake in self._of.items():
+            between = [need for need in needs if mistake.exercise in course.closure([need])]
+            attempts = self._attempts([id], between, hidden=False) or ()
+            if between and all(attempt.outcome is Outcome.PASSED for attempt in attempts):
+                yield id
 
-    def told(self, trial: Trial) -> Told:
-        """What the reports say of a trial: nothing, if its mistakes clash."""
+    def told_of(self, ids: Sequence[str], suites: Collection[str] = SUITES) -> Told:
+        """What the reports say of these mistakes together: nothing, if they clash."""
         told = Told()
-        attempts = self._attempts(trial.mistakes, [trial.exercise], "grade" in trial.suites)
-        if attempts is None:
-            return told
-        results = self._compared(attempts)
-        for suite in trial.suites:
-            for size in range(len(trial.mistakes) + 1):
-                for lacking in itertools.combinations(trial.mistakes, size):
-                    self._tell(told, trial, suite, lacking, attempts, results)
+        attempts = list(self._attempts(ids, [self._exercise], "grade" in suites) or ())
+        if attempts:
+            results = self._compared(attempts)
+            for suite, size in itertools.product(suites, range(len(ids) + 1)):
+                for lacking in itertools.combinations(ids, size):
+                    told.add(self._told_of(ids, suite, lacking, attempts, results))
         return told
 
-    def _tell(
+    def _told_of(
         self,
-        told: Told,
-        trial: Trial,
+        ids: Sequence[str],
         suite: str,
         lacking: Sequence[str],
         attempts: Sequence[Attempt],
         results: Sequence[CheckResult],
-    ) -> None:
-        """Add what a report says if the bank lacks some mistakes, and all that look like them."""
-        gone = {id for mistake in lacking for id in self._same(mistake, suite)}
-        there = {id for mistake in trial.mistakes for id in self._same(mistake, suite)} - gone
+    ) -> Told:
+        """What a report says if the bank lacks some mistakes, and all that look like them."""
+        same = self._same[suite]
+        gone = {id for mistake in lacking for id in same.get(mistake, ())}
+        there = {id for mistake in ids for id in same.get(mistake, ())} - gone
         seen = list(self._seen(results, suite, gone))
         names = {check.mistake for check in named(seen) if check.mistake}
-        wrong = {n for n in names - there if not self._as_good_as_there(n, trial, attempts)}
-        where = suite, trial.row or trial.exercise, len(trial.mistakes), len(lacking)
+        wrong = {n for n in names - there if not self._may_as_well_be(n, ids, attempts)}
         happened = {
             "tried": True,
             "failing": any(check.outcome is not Outcome.PASSED for check in seen),
-            "named": bool(names),
-            "another": bool(names - there - wrong),
-            "wrong": bool(wrong),
+            "named": names,
+            "third": names - there - wrong,
+            "wrong": wrong,
         }
-        told.counts.update((*where, what) for what, so in happened.items() if so)
-        told.wrong += [
-            f"{suite}: in {trial.exercise}, {' + '.join(trial.mistakes)} is called {name}"
-            + (f", where the bank lacks {' and '.join(lacking)}" if lacking else "")
-            for name in sorted(wrong)
-        ]
+        kind = suite, len(ids), len(lacking)
+        counts = Counter((*kind, what) for what, so in happened.items() if so)
+        without = f", where the bank lacks {' and '.join(lacking)}" if lacking else ""
+        where = f"{suite} {self._exercise}: {' + '.join(ids)}"
+        return Told(counts, [f"{where} is called {name}{without}" for name in sorted(wrong)])
 
-    def _as_good_as_there(self, name: str, trial: Trial, attempts: Sequence[Attempt]) -> bool:
-        """Put into the code as well, or in place of a mistake there, it changes nothing."""
-        hidden = "grade" in trial.suites
-        for size in range(len(trial.mistakes) + 1):
-            for others in itertools.combinations(trial.mistakes, size):
-                again = self._attempts([name, *others], [trial.exercise], hidden)
+    def _may_as_well_be(self, name: str, ids: Sequence[str], attempts: Sequence[Attempt]) -> bool:
+        """Put into the code as well, or in place of what is there, it changes nothing."""
+        hidden = any(attempt.check.hidden for attempt in attempts)
+        for size in range(len(ids) + 1):
+            for others in itertools.combinations(ids, size):
+                again = self._attempts([name, *others], [self._exercise], hidden)
                 if again is not None and all(map(_alike, attempts, again)):
                     return True
         return False
 
-    def _own(self, exercise: str) -> list[str]:
-        return [id for id, mistake in self._of.items() if mistake.exercise == exercise]
-
     def _attempts(
-        self, mistakes: Iterable[str], exercises: Iterable[str], hidden: bool
-    ) -> list[Attempt] | None:
-        submission = self.bench.solution
-        ordered = sorted(mistakes, key=lambda id: self._of[id].unit)
-        for unit, ids in itertools.groupby(ordered, key=lambda id: self._of[id].unit):
+        self, ids: Iterable[str], exercises: Iterable[str], hidden: bool
+    ) -> Iterator[Attempt] | None:
+        """How the checks of some exercises end on these mistakes together; None if they clash."""
+        submission = self._bench.solution
+        mistakes = sorted((self._of[id] for id in ids), key=lambda mistake: mistake.unit)
+        for unit, group in itertools.groupby(mistakes, key=lambda mistake: mistake.unit):
             text = submission.modules[unit].text
-            changed = bank.joined(text, [self._text[id] for id in ids])
+            changed = bank.joined(text, [self._text[mistake.id] for mistake in group])
             if changed is None:
                 return None
-            submission = bank.edited(submission, unit, changed, "+".join(ordered))
-        return list(self.bench.attempts(submission, self.bench.checks(exercises, hidden)))
+            submission = bank.edited(submission, unit, changed, "+".join(ids))
+        return self._bench.attempts(submission, self._bench.checks(exercises, hidden))
 
     def _compared(self, attempts: Iterable[Attempt]) -> list[CheckResult]:
         return [self._known.compared(a.result, a.signature) for a in attempts]
@@ -200,29 +180,35 @@ class Pairs:
         self, results: Iterable[CheckResult], suite: str, gone: Set[str]
     ) -> Iterator[CheckResult]:
         """The results in a suite, where some mistakes are not known."""
+        checks = self._checks[suite]
         for result in results:
-            if result.id in self._checks[suite]:
-                found_in = {
-                    id: [check for check in where if check in self._checks[suite]]
-                    for id, where in result.found_in.items()
-                    if id not in gone
-                }
-                suspects = {id: result.suspects[id] for id in found_in}
-                alike = [id for id in result.alike if id not in gone]
-                yield replace(result, alike=alike, suspects=suspects, found_in=found_in)
+            if result.id in checks:
+                yield replace(
+                    result,
+                    alike=[id for id in result.alike if id not in gone],
+                    suspects={id: s for id, s in result.suspects.items() if id not in gone},
+                    found_in={
+                        id: [check for check in where if check in checks]
+                        for id, where in result.found_in.items()
+                        if id not in gone
+                    },
+                )
 
-    def _same(self, mistake: str, suite: str) -> Set[str]:
-        """The mistakes that no check of a suite tells from this one."""
-        if (mistake, suite) not in self._groups:
-            checks = self._checks[suite]
-            failed = [r for r in self._alone[mistake] if r.alike and r.id in checks]
-            fails = {result.id for result in failed}
-            self._groups[mistake, suite] = {
-                id
-                for id in set.intersection(*(set(result.alike) for result in failed))
-                if fails == {r.id for r in self._alone[id] if r.alike and r.id in checks}
+    def _groups(self, checks: Set[str]) -> dict[str, Set[str]]:
+        """Mistake -> those that no check of some tells from it."""
+        failed = {
+            id: {result.id: result for result in results if result.id in checks and result.alike}
+            for id, results in self._alone.items()
+        }
+        return {
+            id: {
+                other
+                for other in self.own
+                if failed[other].keys() == failed[id].keys()
+                and all(other in result.alike for result in failed[id].values())
             }
-        return self._groups[mistake, suite]
+            for id in self.own
+        }
 
 
 def _alike(one: Attempt, other: Attempt) -> bool:
@@ -232,67 +218,67 @@ def _alike(one: Attempt, other: Attempt) -> bool:
     return one.signature.fits(other.signature)
 
 
-_this: Pairs  # in a process that makes one trial after another
-
-
-def _told(trial: Trial) -> Told:
-    return _this.told(trial)
-
-
-def _across(mistake: str) -> list[Trial]:
-    return _this.across(mistake)
-
-
 def run(targets: Sequence[str]) -> int:
-    """Try the mistakes of the units or exercises that are named, or of all."""
-    global _this
+    """Try the mistakes of the units or exercises that are named, or of all.
+
+    Raises:
+        CourseError: it cannot be done here.
+    """
+    if sys.platform != "linux":
+        raise CourseError("Each exercise is tried in a forked process: that needs Linux.")
     started = time.monotonic()
     warnings.filterwarnings("ignore")
     course = courses.load()
+    chosen = course.select(targets)
     console = Console(highlight=False, width=120)
     files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    _this = Pairs(course, collect(files), course.select(targets))
-    trials = _this.trials()
-    for found in forked(_across, list(_this.mistakes), 4):
-        trials += found
-    told = Told()
-    for part in track(forked(_told, trials, 8), "", len(trials), console=console, transient=True):
-        told.add(part)
-    for suite in ("check", "grade"):
-        console.print(_table(suite, told.counts), "")
-    for sentence in told.wrong:
-        console.print(f"hole: {sentence}", style="red", soft_wrap=True, markup=False)
+    bench = Bench(course, collect(files))
+    mistakes = bank.mistakes(course)
+    many = Counter(mistake.exercise for mistake in mistakes)
+    told = {row: Told() for row in (*chosen, ACROSS)}
+
+    def work(exercise: str) -> dict[str, Told]:
+        return Pairs(bench, mistakes, exercise).told()
+
+    longest_first = sorted(chosen, key=lambda id: -many[id])
+    with progress(console, "exercises", len(chosen)) as bar:
+        for number, done in enumerate(in_forks(work, longest_first, os.cpu_count() or 1), 1):
+            bar(number)
+            if done.given is None:
+                told[done.item].wrong.append(f"{done.item}: ended by {done.signal}")
+            for row, part in (done.given or {}).items():
+                told[row].add(part)
+    for suite in SUITES:
+        console.print(_table(suite, told), "", soft_wrap=True)
+    holes = [sentence for part in told.values() for sentence in part.wrong]
+    for hole in holes:
+        console.print(f"hole: {hole}", style="red", soft_wrap=True, markup=False)
     seconds = time.monotonic() - started
-    style = "red" if told.wrong else "green"
-    console.print(f"{len(told.wrong)} holes, {seconds:.0f} s", style=style)
-    return 1 if told.wrong else 0
+    console.print(f"{len(holes)} holes, {seconds:.0f} s", style="red" if holes else "green")
+    return 1 if holes else 0
 
 
-_COLUMNS = ("exercise", "pairs", "failing", "named", "another", "wrong", "precision", "recall",
-            "one new", "both new", "alone new")  # fmt: skip
-
-
-def _table(suite: str, counts: Counter[Count]) -> Table:
+def _table(suite: str, told: Mapping[str, Told]) -> Table:
     table = Table(title=f"what `{suite}` says", box=None, pad_edge=False, collapse_padding=True)
-    for name in _COLUMNS:
+    for name in ("exercise", "pairs", "failing", "named", "third", "wrong", "precision", "recall",
+                 "one new", "both new", "alone new"):  # fmt: skip
         table.add_column(name, justify="left" if name == "exercise" else "right", no_wrap=True)
-    rows = list(dict.fromkeys(row for of, row, *_ in counts if of == suite))
-    for name, summed in [*((row, [row]) for row in rows), ("all", rows)]:
-
-        def count(size: int, lacking: int, what: str, summed: Sequence[str] = summed) -> int:
-            return sum(counts[suite, row, size, lacking, what] for row in summed)
-
-        failing, told, another, wrong = (
-            count(2, 0, what) for what in ("failing", "named", "another", "wrong")
-        )
-        table.add_row(
-            name,
-            *map(str, (count(2, 0, "tried"), failing, told, another, wrong)),
-            f"{100 * (told - wrong) / max(1, told):.1f} %",
-            f"{100 * (told - wrong) / max(1, failing):.1f} %",
-            *(
-                f"{count(size, lacking, 'wrong')}/{count(size, lacking, 'tried')}"
-                for size, lacking in ((2, 1), (2, 2), (1, 1))
-            ),
-        )
+    whole = Told()
+    for part in told.values():
+        whole.add(part)
+    for row, part in [*told.items(), ("all", whole)]:
+        if any(key[0] == suite for key in part.counts):
+            table.add_row(row, *_figures(suite, part.counts))
     return table
+
+
+def _figures(suite: str, counts: Counter[Count]) -> Iterator[str]:
+    def count(what: str, together: int = 2, lacking: int = 0) -> int:
+        return counts[suite, together, lacking, what]
+
+    yield from (str(count(what)) for what in ("tried", "failing", "named", "third", "wrong"))
+    right = count("named") - count("wrong")
+    for whole in (count("named"), count("failing")):
+        yield f"{100 * right / whole:.1f} %" if whole else "-"
+    for kind in ((2, 1), (2, 2), (1, 1)):
+        yield f"{count('wrong', *kind)}/{count('tried', *kind)}"

@@ -21,13 +21,26 @@ class ExerciseScore:
 
     @property
     def clauses(self) -> list[float]:
-        """The points of each clause, in order."""
-        lost = {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
+        """The points of each clause, in order.
+
+        Of a repair, clause 1 says that the fault is gone, and the others that nothing else has
+        gone with it: while the fault is there, they earn nothing, since they held from the start.
+        """
         checked = {check.clause for check in self.checks}
+        earned = set() if self.at_fault else checked - self._lost
         return [
-            points if number in checked - lost else 0.0
+            points if number in earned else 0.0
             for number, points in enumerate(self.exercise.points, 1)
         ]
+
+    @property
+    def at_fault(self) -> bool:
+        """A repair whose fault is still there."""
+        return bool(self.exercise.stub) and 1 in self._lost
+
+    @property
+    def _lost(self) -> set[int]:
+        return {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
 
     @property
     def score(self) -> float:

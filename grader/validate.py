@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
 from rich.table import Table
@@ -13,12 +17,12 @@ from rich.table import Table
 from grader import course as courses
 from grader import naming
 from grader.course import ROOT, Course, Unit
-from grader.forks import forked
 from grader.judge import bank, prove
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Known
 from grader.judge.prove import Bench, record, rubbish
 from grader.judge.suite import Suite, collect
+from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
 from release import stubs
@@ -53,8 +57,14 @@ class Validation:
         for attempt in right:
             if attempt.outcome is not Outcome.PASSED:
                 self.holes.append(f"the reference fails {attempt.check.id}: {attempt.error}")
-        untouched = list(self.bench.attempts(_stubs(self.course, self.bench), checks))
-        for attempt in untouched:
+        handed_out = _stubs(self.course, self.bench)
+        as_given = untouched(handed_out, bank.given(self.course, self.mistakes))
+        for exercise in unit.exercises:
+            if exercise.stub and exercise.id not in as_given:
+                self.holes.append(f"the stub of {exercise.id} is not known for what was handed out")
+        begun = [check for check in checks if check.exercise not in as_given]
+        stubbed = list(self.bench.attempts(handed_out, begun))
+        for attempt in stubbed:
             if attempt.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED):
                 self.holes.append(f"the stubs end {attempt.check.id} as {attempt.outcome.value}")
         variants = [v for v in self.variants if v.id.split("/")[0] == unit.name]
@@ -70,7 +80,7 @@ class Validation:
             str(sum(len(e.points) for e in unit.exercises)),
             f"{sum(not c.hidden for c in checks)}+{sum(c.hidden for c in checks)}",
             _share(a.outcome is Outcome.PASSED for a in right),
-            _share(a.outcome is Outcome.PASSED for a in untouched),
+            _share(a.outcome is Outcome.PASSED for a in stubbed),
             f"{accepted}/{len(variants)}",
             f"{caught}/{len(mistakes)}",
             f"{named}/{len(mistakes)}",
@@ -107,13 +117,16 @@ class Validation:
         tried = prove.tried(self.bench, mistakes)
         titles = bank.titles(mistakes)
         known = Known(prove.signatures(tried), titles)
+        faults = {fault.id for fault in bank.faults(self.course, self.mistakes).values()}
         caught = named = 0
         for mistake in mistakes:
             failed = [a for a in tried[mistake.id] if a.outcome is not Outcome.PASSED]
-            if mistake.clause in {attempt.check.clause for attempt in failed}:
+            # With what a repair is handed out must show in the checks that students have.
+            seen = [a for a in failed if not (mistake.id in faults and a.check.hidden)]
+            if mistake.clause in {attempt.check.clause for attempt in seen}:
                 caught += 1
             else:
-                where = sorted({attempt.check.clause for attempt in failed})
+                where = sorted({attempt.check.clause for attempt in seen})
                 self.holes.append(
                     f"mistake {mistake.id} is to break clause {mistake.clause} of"
                     f" {mistake.exercise}; it breaks {where or 'none'}"
@@ -178,9 +191,14 @@ def _prove(unit: Unit | None) -> Row:
 
 
 def _prove_all(validation: Validation, tasks: Sequence[Unit | None]) -> list[Row]:
+    """In as many processes as there are cores, where a process can fork safely."""
     global _this
     _this = validation
-    return list(forked(_prove, tasks))
+    if sys.platform != "linux":
+        return [_prove(task) for task in tasks]
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        return list(pool.map(_prove, tasks))
 
 
 def run(targets: Sequence[str]) -> int:

@@ -59,7 +59,7 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        subject = Subject(self.course, Host(submission, self._units).perform)
+        subject = Subject(self.course, Host(submission, self._units).perform, submission)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -77,6 +77,7 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         AssertionError: the reference fails a check.
     """
     recordings: dict[str, Recording] = {}
+    given = bank.given(bench.course, mistakes)
     bench.answers = recorder = Recorder(bench.live)
     for unit in bench.course.units:
         exercises = [exercise.id for exercise in unit.exercises]
@@ -87,8 +88,10 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         answers = {check: list(kept) for check, kept in recorder.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(tried(bench, own, hidden=False))
-        titles = bank.titles(own)
-        recordings[unit.name] = Recording(answers, found, titles)
+        shown = {mistake for kept in found.values() for mistake, _ in kept}
+        titles = bank.titles(m for m in own if m.id in shown)
+        own_given = {id: text for id, text in given.items() if id in exercises}
+        recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 

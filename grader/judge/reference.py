@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -179,6 +180,7 @@ class Recording:
         answers: check -> (fingerprint of the request, answer), in order.
         signatures: check -> (mistake, how it fails there).
         titles: mistake -> title and hint.
+        given: repair -> its definition as students get it.
     """
 
     def __init__(
@@ -186,16 +188,18 @@ class Recording:
         answers: dict[str, list[tuple[str, Any]]],
         signatures: dict[str, list[tuple[str, Signature]]],
         titles: dict[str, tuple[str, str]],
+        given: dict[str, str],
     ):
         self.answers = answers
         self.signatures = signatures
         self.titles = titles
+        self.given = given
 
     @classmethod
     def read(cls, path: Path) -> Recording:
         """Read a recording; a missing file is an empty one."""
         if not path.exists():
-            return cls({}, {}, {})
+            return cls({}, {}, {}, {})
         blob = path.read_bytes()
         size = int.from_bytes(blob[:8], "little")
         index = json.loads(json.loads(blob[8 : 8 + size])["__metadata__"]["index"])
@@ -211,8 +215,8 @@ class Recording:
             ]
             for check, kept in index["signatures"].items()
         }
-        titles = {mistake: (title, hint) for mistake, (title, hint) in index["titles"].items()}
-        return cls(answers, signatures, titles)
+        titles = {id: (title, hint) for id, (title, hint) in index["titles"].items()}
+        return cls(answers, signatures, titles, index["given"])
 
     @functools.cached_property
     def known(self) -> Known:
@@ -223,6 +227,7 @@ class Recording:
         """The same questions, and answers equal up to what another machine's libm may change."""
         return (
             self.titles == other.titles
+            and self.given == other.given
             and _alike(self.answers, other.answers)
             and _alike(self.signatures, other.signatures)
         )
@@ -240,6 +245,7 @@ class Recording:
                 for check, kept in sorted(self.signatures.items())
             },
             "titles": self.titles,
+            "given": self.given,
         }
         metadata = {"index": json.dumps(index, ensure_ascii=False, sort_keys=True)}
         return bytes(save(tensors, metadata))
@@ -300,5 +306,19 @@ def _feed(digest: Any, value: Any) -> None:
         for item in value:
             _feed(digest, item)
         digest.update(b"]")
+    elif callable(value):
+        _feed(digest, _rests_on(value))
     else:
         digest.update(f"{value!r};".encode())
+
+
+def _rests_on(function: Any) -> list[Any]:
+    """What a check's own function is known by: its name, and what it has from the check around it.
+
+    Not its lists: such a one is a log, which is fuller after the student's call than before.
+    """
+    if not inspect.isfunction(function):
+        raise TypeError(f"{function!r:.80} goes to the reference; a `def` or a `lambda` can")
+    around = inspect.getclosurevars(function).nonlocals
+    kept = {name: value for name, value in around.items() if not isinstance(value, list)}
+    return [function.__qualname__, function.__defaults__, kept]

@@ -142,11 +142,15 @@ class Suite:
     ) -> tuple[CheckResult, Signature | None]:
         """Run one check and say what became of it, and on what it failed."""
         error, signature = self.attempt(check, subject, answers)
-        outcome, message, frames = verdict(check, error)
-        result = CheckResult(
-            check.id, check.exercise, check.clause, check.title, outcome, message, frames
-        )
-        return result, signature
+        return ended(check, error), signature
+
+
+def ended(check: Check, error: BaseException | None) -> CheckResult:
+    """The result of a check that ended in ``error``."""
+    outcome, message, frames = verdict(check, error)
+    return CheckResult(
+        check.id, check.exercise, check.clause, check.title, outcome, message, frames
+    )
 
 
 def verdict(

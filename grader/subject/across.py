@@ -7,15 +7,24 @@ graded once more on a sound one. No text of the reference crosses; its values an
 
 from __future__ import annotations
 
+import builtins
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.utils._python_dispatch import _disable_current_modes
+
+from grader.subject.devices import MixedDevices
+from grader.subject.faults import Fault
 
 Ask = Callable[[Any], Any]
+
+_ENTRIES_MOST = 1 << 16  # of all tensors that a lent function is given: the worker chooses them
+_TEXT_MOST = 500
 
 
 class _Across(torch.autograd.Function):
@@ -25,9 +34,10 @@ class _Across(torch.autograd.Function):
     def forward(ctx: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
         ctx.ask, ctx.request = ask, request
         ctx.save_for_backward(*tensors)
-        value = ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
-        if tensors:  # what crosses comes back on the CPU
-            value = _moved(value, tensors[0].device)
+        value = ask({**request, "tensors": [_here(tensor) for tensor in tensors]})
+        away = [tensor.device for tensor in tensors if tensor.device.type != "cpu"]
+        if away:  # what crosses comes back on the CPU
+            value = _moved(value, away[0])
         parts = value if isinstance(value, tuple) else (value,)
         flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
         ctx.mark_non_differentiable(*flat)
@@ -39,6 +49,11 @@ class _Across(torch.autograd.Function):
         tensors = [tensor.detach() for tensor in ctx.saved_tensors]
         gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
         return None, None, *(_moved(g, tensor.device) for g, tensor in zip(gradients, tensors))
+
+
+def _here(tensor: Tensor) -> Tensor:
+    """What crosses for a tensor; one of the simulated accelerator has a shape and no numbers."""
+    return torch.zeros_like(tensor, device="cpu") if tensor.is_meta else tensor.detach()
 
 
 def _moved(value: Any, device: torch.device) -> Any:
@@ -75,6 +90,8 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         "kwargs": {name: take(arg) for name, arg in kwargs.items()},
         "state": {name: take(value) for name, value in (state or {}).items()},
     }
+    if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
+        raise MixedDevices("a call", tensors)
     return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
 
 
@@ -111,6 +128,67 @@ def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
             return [None] * len(tensors)
         gradients = iter(torch.autograd.grad(total, wanted, allow_unused=True))
         return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
+
+
+# What the judge lends.
+
+
+class Lent(nn.Module):
+    """A function of the judge's, in the hands of the student's code.
+
+    It passes for a module, so that `.eval()` and `.to(...)` do it no harm. What it raises is raised
+    here, as if it had been called here.
+
+    Args:
+        ask: puts a question to the judge.
+        what: names the function.
+    """
+
+    def __init__(self, ask: Ask, what: dict[str, Any]):
+        super().__init__()
+        self._ask, self._what = ask, what
+
+    @classmethod
+    def within(cls, function: Callable[..., Any]) -> Lent:
+        """One of a judge in this process; all else is as through a wire."""
+        return cls(lambda request: give(request, function), {})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return call(self._put, self._what, args, kwargs)
+
+    def __deepcopy__(self, memo: Any) -> Lent:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"this function is only to be called; it has no `{name}`")
+
+    def _put(self, request: Any) -> Any:
+        try:
+            return self._ask(request)
+        except Fault as fault:
+            name, text = fault.detail["types"][0], fault.detail["text"]
+            kind = getattr(builtins, name, None)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                raise kind(text) from None
+            raise RuntimeError(f"{name}: {text}") from None
+
+
+def give(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+    """The other end of `Lent`.
+
+    Raises:
+        Fault: what the function has raised; it was called with what it cannot take.
+    """
+    try:
+        entries = sum(tensor.numel() for tensor in request["tensors"])
+        if entries > _ENTRIES_MOST:
+            raise ValueError(f"{entries} numbers are too many for this function")
+        with _disable_current_modes():  # its operators are not the student's
+            return answer(request, lambda args, kwargs, state: function(*args, **kwargs))
+    except Exception as error:
+        types = [kind.__name__ for kind in type(error).__mro__]
+        text = re.sub(r"[\w.]*<locals>\.", "", str(error))[:_TEXT_MOST]
+        raise Fault("raised", {"types": types, "text": text}) from error
 
 
 # Stand-ins. `init` is what an instance was made with: its positional and its named arguments.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Sizes = dict[str, Any]  # letter -> int, and "..." -> the leading axes
+ANY = -1  # the size of an axis such as ``steps?``, which may have any
 
 
 def bind(spec: str, shape: tuple[int, ...], sizes: Sizes) -> None:
@@ -26,6 +27,10 @@ def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
 
     >>> resolve("batch num_heads d_model/num_heads", dict(batch=3, num_heads=2, d_model=12))
     (3, 2, 6)
+    >>> resolve("d_hidden d_embed+d_hidden", dict(d_embed=4, d_hidden=6))
+    (6, 10)
+    >>> resolve("batch steps?", dict(batch=3))
+    (3, -1)
 
     Raises:
         KeyError: a letter that nothing has bound: the course's table is at fault.
@@ -34,9 +39,19 @@ def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
     for axis in spec.split():
         if axis == "...":
             shape.extend(sizes["..."])
+        elif axis.endswith("?"):
+            shape.append(ANY)
         elif axis.isdigit():
             shape.append(int(axis))
         else:
             whole, _, part = axis.partition("/")
-            shape.append(sizes[whole] // (sizes[part] if part else 1))
+            total = sum(sizes[term] for term in whole.split("+"))
+            shape.append(total // (sizes[part] if part else 1))
     return tuple(shape)
+
+
+def fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    """Whether a shape is the expected one, where that says which."""
+    return len(shape) == len(expected) and all(
+        size == wanted or wanted == ANY for size, wanted in zip(shape, expected)
+    )
