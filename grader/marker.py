@@ -18,9 +18,9 @@ from typing import Any
 
 from grader.course import Course
 from grader.judge import bank, prove, scribe, standin
-from grader.judge.diagnose import Signature
+from grader.judge.diagnose import Known, Signature
 from grader.judge.reference import Live, Recording, Remembered
-from grader.judge.suite import Check, Suite, ended, suspected
+from grader.judge.suite import Check, Suite, ended
 from grader.judge.untouched import untouched
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
@@ -94,7 +94,7 @@ class Marker:
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
         self._given = bank.given(course, self._mistakes)
-        self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        self._known: dict[str, Known] = {}
         self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
@@ -228,7 +228,7 @@ class Marker:
         script = self._scripts.get(check.id)
         judged = self._played(check, script, host) if script else None
         result, signature = judged or self._judged(check, host, host.perform)
-        self._found[check.id] = signature.kept() if signature and signature.tells else None
+        self._found[check.id] = signature.kept() if signature else None
         return result
 
     def _judged(self, check: Check, host: RemoteHost, perform: Perform) -> Verdict:
@@ -258,31 +258,26 @@ class Marker:
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        if signature is None:
-            return result
-        known = self._known(result.exercise)
-        return suspected(result, signature, known, self._titles(result.exercise))
+        return self._known_of(result.exercise).compared(result, signature) if signature else result
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
         return bank.mistakes(self._course)
 
-    def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
-        """Check -> what each known mistake of the exercise gives there."""
-        if exercise not in self._signatures:
+    def _known_of(self, exercise: str) -> Known:
+        """What the known mistakes of an exercise give."""
+        if exercise not in self._known:
+            mistakes = [m for m in self._mistakes if m.exercise == exercise]
             path = self._cache / f"{exercise}.safetensors" if self._cache else None
             if path and path.exists():
-                self._signatures[exercise] = Recording.read(path).signatures
+                signatures = Recording.read(path).signatures
             else:
                 bench = prove.Bench(self._course, self._suite)
-                mistakes = [m for m in self._mistakes if m.exercise == exercise]
-                self._signatures[exercise] = prove.signatures(bench, mistakes)
+                signatures = prove.signatures(prove.tried(bench, mistakes))
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}, {}).to_bytes())
-        return self._signatures[exercise]
-
-    def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
-        return {m.id: (m.title, m.hint) for m in self._mistakes if m.exercise == exercise}
+                    replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
+            self._known[exercise] = Known(signatures, bank.titles(mistakes))
+        return self._known[exercise]
 
 
 def _unrun(check: Check, outcome: Outcome, words: Message) -> CheckResult:

@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.table import Table
 
 from grader import course as courses
+from grader import naming
 from grader.course import ROOT, Course, Unit
-from grader.judge import bank, diagnose
+from grader.judge import bank, prove
 from grader.judge.bank import Mistake
-from grader.judge.diagnose import Signature
-from grader.judge.prove import Attempt, Bench, record, rubbish
+from grader.judge.diagnose import Known
+from grader.judge.prove import Bench, record, rubbish
 from grader.judge.suite import Suite, collect
 from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
@@ -113,10 +114,9 @@ class Validation:
         return not failed
 
     def _mistakes(self, mistakes: Sequence[Mistake]) -> tuple[int, int]:
-        tried: dict[str, list[Attempt]] = {
-            m.id: list(self.bench.attempts(self.bench.mistaken(m), self.bench.checks([m.exercise])))
-            for m in mistakes
-        }
+        tried = prove.tried(self.bench, mistakes)
+        titles = bank.titles(mistakes)
+        known = Known(prove.signatures(tried), titles)
         faults = {fault.id for fault in bank.faults(self.course, self.mistakes).values()}
         caught = named = 0
         for mistake in mistakes:
@@ -131,8 +131,9 @@ class Validation:
                     f"mistake {mistake.id} is to break clause {mistake.clause} of"
                     f" {mistake.exercise}; it breaks {where or 'none'}"
                 )
-            rivals = [m for m in mistakes if m.exercise == mistake.exercise]
-            named += _named(tried[mistake.id], {m.id: tried[m.id] for m in rivals}) == mistake.id
+            results = [known.compared(a.result, a.signature) for a in tried[mistake.id]]
+            told = {titles[check.mistake] for check in naming.named(results) if check.mistake}
+            named += told == {titles[mistake.id]}
         return caught, named
 
     def _rubbish(self, exercise: str) -> None:
@@ -160,26 +161,6 @@ class Validation:
                     f"tests/public/answers/{path.name} is not what the suite gives:"
                     " run `make answers`"
                 )
-
-
-def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
-    """What the report would call a submission that fared so; see `score`."""
-    known: dict[str, list[tuple[str, Signature]]] = {}
-    for id, attempts in tried.items():
-        for attempt in attempts:
-            if attempt.signature and attempt.signature.tells:
-                known.setdefault(attempt.check.id, []).append((id, attempt.signature))
-    passed = [attempt.check.id for attempt in own if attempt.outcome is Outcome.PASSED]
-    cleared = {id for check in passed for id, _ in known.get(check, ())}
-    common: set[str] | None = None
-    for attempt in own:
-        if attempt.signature is None:
-            continue
-        names = set(diagnose.suspects(attempt.signature, known.get(attempt.check.id, ())))
-        if names:
-            names -= cleared if len(names) > 1 else set()
-            common = names if common is None else common & names
-    return common.pop() if common and len(common) == 1 else None
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:

@@ -75,7 +75,8 @@ class Failure(Exception):
     """A check's verdict against the student: an outcome, and the words that explain it.
 
     Attributes:
-        found: the tensor that was judged, if one was: what a known mistake is recognised by.
+        found: what was judged, if anything was, plain data as text: what a known mistake is
+            recognised by.
         types: the class names of the student's exception, most special first.
         text: what that exception said.
         standin: the exercise that isn't attempted, where that is the reason.
