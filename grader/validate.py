@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
@@ -110,6 +111,8 @@ class Validation:
             m.id: list(self.bench.attempts(self.bench.mistaken(m), self.bench.checks([m.exercise])))
             for m in mistakes
         }
+        self._bites(tried.values())
+        self._tells_apart(mistakes, tried)
         caught = named = 0
         for mistake in mistakes:
             failed = [a for a in tried[mistake.id] if a.outcome is not Outcome.PASSED]
@@ -124,6 +127,34 @@ class Validation:
             rivals = [m for m in mistakes if m.exercise == mistake.exercise]
             named += _named(tried[mistake.id], {m.id: tried[m.id] for m in rivals}) == mistake.id
         return caught, named
+
+    def _bites(self, tried: Iterable[Sequence[Attempt]]) -> None:
+        """Each clause is lost by some known mistake: what nothing fails, checks nothing."""
+        asked: set[tuple[str, int]] = set()
+        lost: set[tuple[str, int]] = set()
+        for attempt in itertools.chain.from_iterable(tried):
+            clause = attempt.check.exercise, attempt.check.clause
+            asked.add(clause)
+            if attempt.outcome is not Outcome.PASSED:
+                lost.add(clause)
+        for exercise, number in sorted(asked - lost):
+            self.holes.append(f"{exercise} clause {number}: no known mistake fails its checks")
+
+    def _tells_apart(
+        self, mistakes: Sequence[Mistake], tried: Mapping[str, Sequence[Attempt]]
+    ) -> None:
+        """No two mistakes of an exercise are one under every check."""
+        alike: dict[tuple[str, ...], list[Mistake]] = {}
+        for mistake in mistakes:
+            ends = (attempt.outcome.value for attempt in tried[mistake.id])
+            alike.setdefault((mistake.exercise, *ends), []).append(mistake)
+        for group in alike.values():
+            for one, other in itertools.combinations(group, 2):
+                if all(map(_indistinguishable, tried[one.id], tried[other.id])):
+                    self.holes.append(
+                        f"mistakes {one.id} and {other.id} of {one.exercise} are the same under"
+                        " every check"
+                    )
 
     def _rubbish(self, exercise: str) -> None:
         for kind, submission in rubbish(self.bench, exercise):
@@ -143,7 +174,12 @@ class Validation:
                     f"{PACKAGE}/{name} is not what solutions/ gives: run `make stubs`"
                 )
         self.suite.secret = ""
-        for unit, recording in record(self.bench, self.mistakes).items():
+        try:
+            recordings = record(self.bench, self.mistakes)
+        except AssertionError as error:
+            self.holes.append(f"nothing can be recorded: {error}")
+            return
+        for unit, recording in recordings.items():
             path = ANSWERS / f"{unit}.safetensors"
             if not recording.agrees_with(type(recording).read(path)):
                 self.holes.append(
@@ -170,6 +206,13 @@ def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | Non
             names -= cleared if len(names) > 1 else set()
             common = names if common is None else common & names
     return common.pop() if common and len(common) == 1 else None
+
+
+def _indistinguishable(one: Attempt, other: Attempt) -> bool:
+    """A check ended alike on two submissions: on equal tensors, or else with equal words."""
+    if one.signature and other.signature:
+        return one.signature.fits(other.signature)
+    return not (one.signature or other.signature) and str(one.error) == str(other.error)
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:
