@@ -7,6 +7,7 @@ mistakes give) is made once. The journal's unit of work is `Marked`: results, no
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import os
 import time
@@ -273,7 +274,8 @@ class Marker:
                 mistakes = [m for m in self._mistakes if m.exercise == exercise]
                 self._signatures[exercise] = prove.signatures(bench, mistakes)
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
+                    with contextlib.suppress(OSError):  # a full disk: then they are made again
+                        replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
         return self._signatures[exercise]
 
     def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
