@@ -175,9 +175,12 @@ class Subject:
             Failure: something in ``wrt`` receives no gradient.
         """
         request = vjp_request(call, cotangent, wrt)
-        names = call.function._argument_names()
+        names, module = call.function._argument_names(), call.function.module
         gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", takes=names, **request)))
+        shapes = self._course.state_shapes(module.exercise.id, module.sizes) if module else {}
         for name, gradient in gradients.items():
+            if module and gradient is not None and name in shapes:  # else it is a forgery
+                expect_shape(gradient, resolve(shapes[name], module.sizes))
             if gradient is None:
                 raise Failure(
                     Outcome.WRONG_VALUE,
@@ -218,6 +221,19 @@ class Subject:
             self.perform(
                 "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
             )
+        )
+
+
+def expect_shape(found: Tensor, expected: tuple[int, ...]) -> None:
+    """Raise the verdict on another shape."""
+    if tuple(found.shape) != expected:
+        raise Failure(
+            Outcome.WRONG_SHAPE,
+            say(
+                "expected shape {expected}; found {found}",
+                expected=list(expected),
+                found=list(found.shape),
+            ),
         )
 
 
@@ -376,7 +392,17 @@ class Module:
 
     def get(self, name: str) -> Any:
         """An attribute: data or a tensor; what is neither comes as a `Ref`."""
-        return self.subject.perform("get", ref=self.number, name=name)
+        value = self.subject.perform("get", ref=self.number, name=name)
+        if isinstance(value, Tensor) and value.is_complex():
+            raise Failure(
+                Outcome.WRONG_DTYPE,
+                say(
+                    "`{name}` should hold real numbers; it holds {found}",
+                    name=name,
+                    found=verdicts.short(value.dtype),
+                ),
+            )
+        return value
 
     def describe(self) -> dict[str, Any]:
         """Parameters, buffers (name -> shape), trained (names), modules (name -> class name)."""
