@@ -41,6 +41,11 @@ def chunk_tokens(token_ids: Tensor, size: int, overlap: int = 0) -> list[Tensor]
         4. An overlap that is negative, or not smaller than size, raises ValueError.
         5. The token ids are left as they were.
 
+    Elsewhere:
+        Some fill up the last piece, or drop it. To fill up is the business of whoever makes a
+        batch, since a padding mask goes with it; and dropping loses text.
+        Some begin one more piece within the last overlap. All that is in it was read before.
+
     Source: Devlin et al. 2019, "BERT", whose positions end at 512; the sliding pieces with overlap
     are those of its program for SQuAD, "document stride".
     """
@@ -66,6 +71,12 @@ def sliding_window_mask(seq_len: int, window: int) -> Tensor:
         3. A position sees nothing that is older.
         4. A position sees nothing that comes after it.
 
+    Elsewhere:
+        Longformer's encoder looks half a window back and half a window ahead. Here nobody looks
+        ahead.
+        Some count the window without the position itself. With a window of 1, a position would then
+        see two; here it sees itself, as in Mistral.
+
     Source: Beltagy et al. 2020, "Longformer", section 3.1; Jiang et al. 2023, "Mistral 7B", whose
     window looks back only, as this one does.
     """
@@ -84,6 +95,11 @@ class KVCache:
 
     Contract:
         1. A new cache is made without arguments, and is empty: ``length`` is 0.
+
+    Elsewhere:
+        Some caches hold all layers of a model, or have room for a fixed number of positions and
+        write over the oldest. This one belongs to one layer, and grows.
+        Some are torch modules. There is nothing to be trained in a cache, so this one need not be.
 
     Source: Shazeer 2019, "Fast Transformer Decoding: One Write-Head is All You Need", section 2.3.
     """
@@ -112,6 +128,10 @@ class KVCache:
             5. Every cache keeps its own: what is put into one is not in another.
             6. Key and value are left as they were.
 
+        Elsewhere:
+            Some keep positions on the second axis, before the heads, or keys and values in one
+            tensor. Here positions are counted from the end: so heads or none make no difference.
+
         Source: Shazeer 2019, section 2.3.
         """
         # Your code here.
@@ -125,6 +145,10 @@ class KVCache:
             2. What is appended next comes back alone: nothing of the text before is in it, neither
                keys nor values.
             3. The next text may have other sizes, a batch of another size above all.
+
+        Elsewhere:
+            Some throw the cache away and make a new one. That is as good; but whoever holds the old
+            one, as a server does, wants to use it again.
 
         Source: Shazeer 2019, section 2.3: a cache belongs to one batch of texts.
         """
@@ -155,8 +179,15 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor, cache: KVCache) 
         3. However a text is cut into pieces, the outputs, joined, are those of the whole text under
            a look-ahead mask.
         4. After the call, the new keys and values are in the cache, once.
-        5. The leading axes may be a batch, or a batch and its heads.
+        5. The leading axes may be a batch, or a batch and its heads, and everything may live on an
+           accelerator.
         6. Query, key and value are left as they were.
+
+    Elsewhere:
+        ``is_causal=True`` of torch's attention begins its triangle in the upper left corner. With a
+        past, that hides what should be seen: it is right for the first piece alone.
+        Some functions take a mask, and leave it to the caller to know how long the past is. Here
+        the cache knows.
 
     Source: Vaswani et al. 2017, section 3.2.3, for the mask; Shazeer 2019, section 2.3.
     """
@@ -185,6 +216,11 @@ def window_partition(x: Tensor, size: int) -> Tensor:
         4. Where size does not divide height or width, an error is raised: no pixel gets lost.
         5. The pictures are left as they were.
 
+    Elsewhere:
+        Some fill up pictures that do not fit. Then the filling needs a mask: a business of its own.
+        Some keep pictures and windows on axes of their own, or put a window's pixels in a row. One
+        axis for all windows is what attention wants for a batch; the row is one ``flatten`` away.
+
     Source: Liu et al. 2021, "Swin Transformer", section 3.2.
     """
     # Your code here.
@@ -209,6 +245,9 @@ def window_reverse(windows: Tensor, size: int, height: int, width: int) -> Tenso
         2. The number of windows tells how many pictures there are, and each gets its own windows.
         3. Height may differ from width, and the pixels need not lie in memory in their order.
         4. The windows are left as they were.
+
+    Elsewhere:
+        Some take the batch instead of counting it. It is in the number of windows.
 
     Source: Liu et al. 2021, section 3.2.
     """
@@ -242,6 +281,10 @@ def shifted_window_mask(height: int, width: int, size: int, shift: int) -> Tenso
            the bottom, those at the right, and the one in the corner, which holds four pieces.
         4. With a shift of 0, every pixel sees its whole window.
 
+    Elsewhere:
+        Swin's own program gives numbers, 0 and -100, to be added to the scores, and no mask at all
+        without a shift. Here a mask is bool, and always there, as everywhere in this course.
+
     Source: Liu et al. 2021, section 3.2 and figure 4.
     """
     # Your code here.
@@ -274,6 +317,12 @@ def fast_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
         5. The gradients of the same formulas reach query, key and value.
         6. Query, key, value and mask are left as they were.
 
+    Elsewhere:
+        What a query that sees no key gets depends on the version of torch: NaN or zeros. So here
+        every query sees one.
+        In torch.nn.MultiheadAttention, True hides. In torch's function, True shows, as in this
+        course.
+
     Source: Dao et al. 2022, "FlashAttention", section 3.1; Rabe and Staats 2021, "Self-attention
     Does Not Need O(n²) Memory".
     """
@@ -303,6 +352,10 @@ def attention_cost(seq_len: int, d_model: int, num_heads: int) -> tuple[int, int
            one.
         2. Bytes: what the scores of all heads take as float32, if they are written down.
         3. Both are ints, exact for any size.
+
+    Elsewhere:
+        Profilers count operations: two for each multiply-add. Some count the projections, too, or
+        two bytes a score, or the scores twice, since the weights take as much once more.
 
     Source: Vaswani et al. 2017, section 4 and table 1, "complexity per layer".
     """

@@ -41,6 +41,10 @@ def receptive_field(kernel_size: int, num_layers: int) -> int:
         3. Where nobody looks aside, an output sees one input, its own: so it is without any layer,
            and with kernels of 1.
 
+    Elsewhere:
+        Some formulas count strides and dilation, too. With a dilation that doubles from layer to
+        layer, as in WaveNet, the field doubles as well. Here there is neither.
+
     Source: Goodfellow, Bengio and Courville 2016, "Deep Learning", section 9.2.
     """
     # Your code here.
@@ -69,6 +73,12 @@ def path_length(kind: str, seq_len: int, kernel_size: int | None = None) -> int:
         4. ValueError is raised for any other kind, and for "cnn" without a kernel_size or with one
            below 2, which never gets anywhere.
 
+    Elsewhere:
+        Some also count the step in which a word is read. Between two positions it makes no
+        difference which one reads, so here it does not count.
+        For convolutions, tables say n / k, or log n where kernels are stretched (dilated). Here the
+        exact number is asked for, of a plain stack.
+
     Source: Vaswani et al. 2017, section 4 and table 1, "maximum path length", there as an order of
     growth.
     """
@@ -95,6 +105,11 @@ def sequential_steps(kind: str, seq_len: int) -> int:
         2. "cnn": each output is made of inputs alone, which are all there from the start.
         3. "attention": each output is made of inputs alone, too, if of all of them.
         4. ValueError is raised for any other kind.
+
+    Elsewhere:
+        Some say that a sum of n numbers takes log n steps, since its parts can be summed at once.
+        Here computing one output is one step, whatever goes into it: so the table of the paper has
+        it.
 
     Source: Vaswani et al. 2017, section 4 and table 1, "sequential operations".
     """
@@ -126,6 +141,12 @@ def influence(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         4. seq_out may differ from seq_in, and d_out from d_in. An output that no input moves has a
            row of False.
         5. x is left as it was.
+
+    Elsewhere:
+        Some sum the features and ask for one gradient: that is fast, and blind where they cancel.
+        Some push an input and look what moves: that is blind to what is weak, and sees through
+        gates that are shut at x.
+        A module that wants a batch axis gets one: influence(lambda x: layer(x[None])[0], x).
 
     Source: Luo et al. 2016, "Understanding the Effective Receptive Field in Deep Convolutional
     Neural Networks", section 2, which looks at the size of these gradients.

@@ -12,7 +12,9 @@ from grader.judge.properties import (
     gradient_fits,
     layout_does_not_matter,
     leaves_inputs_alone,
+    permutes_alike,
     repeats,
+    same_in_single_precision,
     unmoved_by,
 )
 
@@ -123,6 +125,13 @@ def test_window_counts_itself(subject, window):
     found = subject.efficiency.sliding_window_mask(11, window=window)
     expect(found.long().sum(1)).equals(torch.arange(1, 12).clamp(max=window))
     expect(found.diagonal()).equals(torch.ones(11).bool())
+
+
+@clause(SLIDING, 2)
+def test_longer_window_mask_begins_with_shorter(subject):
+    """What a position sees is the same, however many come after it"""
+    short = subject.efficiency.sliding_window_mask(5, 3)
+    expect(subject.efficiency.sliding_window_mask(9, 3)[:5, :5]).equals(short)
 
 
 @clause(SLIDING, 3)
@@ -259,22 +268,27 @@ def test_length_after_many_resets(subject, draw):
 
 @clause(RESET, 2)
 def test_texts_one_after_another(subject, draw):
-    """Every text begins anew, and grows as it should"""
+    """Every text begins anew"""
     cache = subject.efficiency.KVCache()
     for lengths in ((4, 1), (1, 1, 1), (6,)):
-        _appends(cache, [_new(draw, seq) for seq in lengths])
+        first, *others = [_new(draw, seq) for seq in lengths]
+        for found, expected in zip(cache.append(*first), first):
+            expect(found).equals(expected)
+        for other in others:
+            cache.append(*other)
         cache.reset()
 
 
 @clause(RESET, 2)
 def test_reset_of_one_cache_alone(subject, draw):
     """Another cache keeps what it has"""
-    one, other = subject.efficiency.KVCache(), subject.efficiency.KVCache()
+    one, other, untouched = (subject.efficiency.KVCache() for _ in range(3))
     first, second = _new(draw, 2), _new(draw, 1)
-    one.append(*first)
-    other.append(*first)
+    for cache in (one, other, untouched):
+        cache.append(*first)
     other.reset()
-    expect(one.append(*second)[0]).equals(_joined([first, second])[0])
+    for found, expected in zip(one.append(*second), untouched.append(*second)):
+        expect(found).equals(expected)
 
 
 @clause(RESET, 3)
@@ -284,7 +298,9 @@ def test_next_text_of_other_sizes(subject, draw, leading):
     cache = subject.efficiency.KVCache()
     cache.append(*_new(draw, 4))
     cache.reset()
-    _appends(cache, [[draw.tensor(*leading, 2, size) for size in (5, 3)] for _ in range(2)])
+    part = [draw.tensor(*leading, 2, size) for size in (5, 3)]
+    for found, expected in zip(cache.append(*part), part):
+        expect(found).equals(expected)
 
 
 # cached_attention
@@ -491,6 +507,13 @@ def test_partition_of_strided_pictures(subject, draw):
     layout_does_not_matter(call, "x")
 
 
+@clause(PARTITION, 1)
+def test_windows_in_single_precision(subject, draw):
+    """float32 pictures give float32 windows"""
+    call = subject.efficiency.window_partition.on(draw.tensor(2, 4, 6, 3), 2)
+    same_in_single_precision(call, "x")
+
+
 @clause(PARTITION, 3)
 def test_channels_first_in_memory(subject, draw):
     """Pictures whose channels came first, as those of a convolution do"""
@@ -646,6 +669,20 @@ def test_fast_samples_by_themselves(subject, draw):
     """What stands elsewhere in the batch does not matter"""
     call = subject.efficiency.fast_attention.on(*draw.attention_inputs(3, 2))
     alone_as_in_batch(call, "query", "key", "value")
+
+
+@clause(FAST, 1)
+def test_fast_in_single_precision(subject, draw):
+    """float32 gives float32, the same up to rounding"""
+    call = subject.efficiency.fast_attention.on(*draw.attention_inputs(3, 2))
+    same_in_single_precision(call, "query", "key", "value")
+
+
+@clause(FAST, 1)
+def test_fast_order_of_keys_does_not_matter(subject, draw):
+    """Keys and values in another order give the same outputs"""
+    call = subject.efficiency.fast_attention.on(*draw.attention_inputs(3))
+    permutes_alike(call, draw, {"key": [1], "value": [1]}, [()])
 
 
 @clause(FAST, 1)

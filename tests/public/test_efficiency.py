@@ -6,7 +6,7 @@ from torch.autograd.profiler_legacy import profile
 
 from grader.judge import clause, expect
 from grader.judge.numbers import give
-from grader.judge.properties import leaves_inputs_alone, repeats
+from grader.judge.properties import leaves_inputs_alone, repeats, stays_on_accelerator
 
 CHUNK = "efficiency.chunk_tokens"
 SLIDING = "efficiency.sliding_window_mask"
@@ -222,13 +222,20 @@ def test_nothing_is_left(subject, draw):
     """The next text's keys and values come back alone"""
     cache = _filled(subject.efficiency.KVCache(), _new(draw, 3), _new(draw, 1))
     cache.reset()
-    first, second = _new(draw, 2), _new(draw, 1)
-    keys, values = cache.append(*first)
-    expect(keys).equals(first[0])
-    expect(values).equals(first[1])
-    keys, values = cache.append(*second)
-    expect(keys).equals(torch.cat([first[0], second[0]], dim=-2))
-    expect(values).equals(torch.cat([first[1], second[1]], dim=-2))
+    key, value = _new(draw, 2)
+    keys, values = cache.append(key, value)
+    expect(keys).equals(key)
+    expect(values).equals(value)
+
+
+@clause(RESET, 2)
+def test_as_good_as_new(subject, draw):
+    """What comes later gives what it gives with a new cache"""
+    used, new = subject.efficiency.KVCache(), subject.efficiency.KVCache()
+    _filled(used, _new(draw, 3), _new(draw, 1)).reset()
+    for part in [_new(draw, seq) for seq in (2, 1, 3)]:
+        for found, expected in zip(used.append(*part), new.append(*part)):
+            expect(found).equals(expected)
 
 
 @clause(RESET, 3)
@@ -320,6 +327,14 @@ def test_cached_with_any_axes(subject, draw, reference, leading):
     text = _text(draw, 4, *leading)
     found = _in_pieces(subject, text, [2, 2])
     expect(found).equals(_whole(subject, reference, *text))
+
+
+@clause(CACHED, 5)
+def test_cached_on_accelerator(subject, draw):
+    """The mask lives where the query does"""
+    text = _text(draw, 3)
+    cache = subject.efficiency.KVCache()
+    stays_on_accelerator(subject, subject.efficiency.cached_attention.on(*text, cache))
 
 
 @clause(CACHED, 6)

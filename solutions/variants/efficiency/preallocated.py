@@ -59,8 +59,8 @@ class KVCache(nn.Module):
 def cached_attention(query, key, value, cache):
     offset = cache.length
     keys, values = cache.append(key, value)
-    q_pos = torch.arange(offset, offset + query.shape[-2]).unsqueeze(-1)
-    k_pos = torch.arange(keys.shape[-2]).unsqueeze(0)
+    k_pos = torch.arange(keys.shape[-2], device=query.device).unsqueeze(0)
+    q_pos = k_pos[:, offset:].mT
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=k_pos <= q_pos)
 
 

@@ -42,8 +42,8 @@ class KVCache:
 def cached_attention(query, key, value, cache):
     past, new = cache.length, key.shape[-2]
     keys, values = cache.append(key, value)
-    seen = torch.ones(new, past, dtype=torch.bool)
-    causal = torch.tril(torch.ones(new, new, dtype=torch.bool))
+    seen = query.new_ones(new, past, dtype=torch.bool)
+    causal = torch.tril(query.new_ones(new, new, dtype=torch.bool))
     mask = torch.hstack([seen, causal])
     scores = torch.einsum("...qd,...kd->...qk", query, keys) / query.shape[-1] ** 0.5
     scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
