@@ -174,8 +174,11 @@ def equivalents(course: Course, folder: Path = EQUIVALENTS) -> list[Equivalent]:
     """All that is written down, in the order of its files.
 
     Raises:
-        CourseError: an entry lacks something or names no exercise.
+        CourseError: an entry lacks something or names no exercise, or a file no unit.
     """
+    strays = {path.stem for path in folder.glob("*.toml")} - {unit.name for unit in course.units}
+    if strays:
+        raise CourseError(f"{folder.name}/{min(strays)}.toml: the course has no such unit")
     found: list[Equivalent] = []
     for unit in course.units:
         path = folder / f"{unit.name}.toml"

@@ -293,6 +293,12 @@ reason = "Because."
     assert words in str(caught.value)
 
 
+def test_a_file_of_no_unit_is_named(course: Course, tmp_path: Path) -> None:
+    (tmp_path / "masques.toml").write_text("", encoding="utf-8")
+    with pytest.raises(CourseError, match=r"masques\.toml"):
+        mutate.equivalents(course, tmp_path)
+
+
 # The command.
 
 
