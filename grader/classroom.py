@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 OK, UNGRADED, TROUBLE = 0, 1, 2
 
+_ENDING_SECONDS = 3.0  # in which the jobs of a run that was killed have gone
+
+_CLASS_OF_CLASSES = (
+    "{!r} was taken for one student, and holds modules of the same names in {} folders more."
+    " If these are students, name the folder that they lie in."
+)
+
 
 class ClassroomError(CourseError):
     """Grading cannot be done as asked; the text says what to do."""
@@ -76,12 +83,18 @@ def run(
         for name in intake.loose(folder):
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)
+        for one in found:
+            if one.submission.passed_by:
+                words = _CLASS_OF_CLASSES.format(one.submission.id, len(one.submission.passed_by))
+                console.print(words, style="yellow", markup=False)
         stack.enter_context(_alone(out))
         options = grading.Options(course.closure(chosen), jobs, limit_s, device=device)
         ids = [one.submission.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
             grading.grade(course, found, out, options, sandbox, present, progress)
+    checks = {r.id for one in found if one.marked for r in one.marked.results}
+    adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
     rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
     gradebook.write(out, rows, chosen, language)
     gradebook.show(console, rows, language)
@@ -91,7 +104,8 @@ def run(
     )
     for row in rows:
         if row.status != "graded":
-            console.print(f"{row.submission.id}: {row.status}", style="yellow", markup=False)
+            words = f"{gradebook.printable(row.submission.id)}: {row.status}"
+            console.print(words, style="yellow", markup=False)
     return OK if all(row.status == "graded" for row in rows) else UNGRADED
 
 
@@ -172,12 +186,17 @@ def _alone(out: Path) -> Iterator[None]:
     except OSError as error:
         raise ClassroomError(f"Results cannot be written to {out}: {error}") from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ClassroomError(
-                f"Another run is writing to {out}. Wait, or name another --out."
-            ) from None
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise ClassroomError(
+                        f"Another run is writing to {out}. Wait, or name another --out."
+                    ) from None
+                time.sleep(0.1)
         yield
 
 

@@ -106,9 +106,11 @@ class Journal:
             "seconds": round(seconds, 3),
             "marked": marked.to_json(),
         }
-        torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if torn else "") + json.dumps(entry, ensure_ascii=False) + "\n")
+        line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
+        with self._path.open("ab+") as file:
+            file.seek(max(0, file.tell() - 1))  # it begins at the end
+            torn = file.read() not in (b"", b"\n")
+            file.write(b"\n" + line if torn else line)
             file.flush()
             os.fsync(file.fileno())
 
@@ -223,7 +225,7 @@ def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep)
         return
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, _begin_job, (marker,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
         futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
         try:
             for future in as_completed(futures):
@@ -233,14 +235,22 @@ def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep)
                 "A grading process was ended from outside (out of memory?). What was finished is"
                 " kept: run the same command again, or with fewer --jobs."
             ) from None
+        except BaseException:  # Ctrl-C, a full disk: nobody waits for what is being marked
+            pool.shutdown(wait=False, cancel_futures=True)
+            for job in multiprocessing.active_children():
+                job.kill()
+            raise
 
 
 _job: Marker  # of this process, where it is one of several
 
 
-def _begin_job(marker: Marker) -> None:
+def _begin_job(marker: Marker, run: int) -> None:
     global _job
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, which ends its jobs
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # go when the run is killed
+    if os.getppid() != run:
+        os._exit(1)  # it was killed just before
     marker.sandbox.share()
     _job = marker
 

@@ -7,8 +7,11 @@ bank cannot rot.
 from __future__ import annotations
 
 import ast
+import difflib
+import functools
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +22,7 @@ SOLUTIONS = ROOT / "solutions"
 
 _MARKERS = re.compile(r"^[ ]*### (BEGIN|END) SOLUTION\n", re.M)
 _REST = re.compile(r"^from solutions\.\w+ import .*$", re.M)
+_WORD = re.compile(r"\w+|\W")
 _BLOCK = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.S)
 
 
@@ -51,6 +55,40 @@ class Mistake:
             except CourseError as error:
                 raise CourseError(f"mistake {self.id!r}: {error}") from None
         return text
+
+
+def joined(text: str, others: Iterable[str]) -> str | None:
+    """A source with the changes of several others in it, or None where these touch one another.
+
+    What counts is what was changed, word by word, not the text by which an edit finds its place.
+    """
+    changes = sorted(change for other in others for change in _changes(text, other))
+    if any(first[1] >= second[0] for first, second in itertools.pairwise(changes)):
+        return None
+    words = _WORD.findall(text)
+    for start, end, put in reversed(changes):
+        words[start:end] = put
+    return "".join(words)
+
+
+@functools.cache
+def _changes(text: str, changed: str) -> list[tuple[int, int, list[str]]]:
+    """Which words have been replaced, from one to before another, and by what."""
+    old, new = _WORD.findall(text), _WORD.findall(changed)
+    start = _in_common(old, new)  # the rest alone is matched, which takes long
+    end = _in_common(old[start:][::-1], new[start:][::-1])
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [
+        (start + first, start + last, new[put_first:put_last])
+        for kind, first, last, put_first, put_last in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words they begin with alike."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
 
 
 def replace_once(text: str, exercise: str, find: str, put: str) -> str:
@@ -111,6 +149,11 @@ def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mist
     if twice:
         raise CourseError(f"two mistakes are called {sorted(twice)[0]!r}")
     return found
+
+
+def titles(mistakes: Iterable[Mistake]) -> dict[str, tuple[str, str]]:
+    """Mistake -> what the report says of it: title and hint."""
+    return {mistake.id: (mistake.title, mistake.hint) for mistake in mistakes}
 
 
 def _mistake(path: Path, entry: dict[str, object], course: Course) -> Mistake:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,9 +76,9 @@ class Expectation:
             self._fail(*explain.difference(found, target.expand_as(found), wrong, tolerance))
 
     def mentions(self, *words: Any) -> None:
-        """Be a text in which these words and numbers stand."""
+        """Be a text in which these words and numbers stand; one that is given twice, twice."""
         text = self._found if isinstance(self._found, str) else shown(self._found)
-        missing = [word for word in map(str, words) if word not in re.findall(r"\w+", text)]
+        missing = list((Counter(map(str, words)) - Counter(re.findall(r"\w+", text))).elements())
         if missing:
             self._fail(
                 say(

@@ -6,16 +6,16 @@ suite come from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.course import Course
 from grader.judge import bank
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
-from grader.judge.reference import Live, Recorder, Recording
-from grader.judge.suite import Check, Suite, verdict
-from grader.model import Outcome, Submission
+from grader.judge.reference import Live, Recorder, Recording, Remembered
+from grader.judge.suite import Answers, Check, Suite, verdict
+from grader.model import CheckResult, Outcome, Submission
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
 
@@ -28,6 +28,12 @@ class Attempt:
     outcome: Outcome
     signature: Signature | None
     error: BaseException | None
+
+    @property
+    def result(self) -> CheckResult:
+        """What a report would start from."""
+        check = self.check
+        return CheckResult(check.id, check.exercise, check.clause, check.title, self.outcome)
 
 
 class Bench:
@@ -43,7 +49,8 @@ class Bench:
         self.suite = suite
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
-        self.answers = Recorder(Live(Host(self.solution, self._units)))
+        self.live = Live(Host(self.solution, self._units))
+        self.answers: Answers = Remembered(self.live)
 
     def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
         """The checks of these exercises; without ``hidden``, the public ones."""
@@ -52,7 +59,7 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        subject = Subject(self.course, Host(submission, self._units).perform)
+        subject = Subject(self.course, Host(submission, self._units).perform, submission)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -71,32 +78,42 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
     """
     recordings: dict[str, Recording] = {}
     given = bank.given(bench.course, mistakes)
+    bench.answers = recorder = Recorder(bench.live)
     for unit in bench.course.units:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = bench.checks(exercises, hidden=False)
-        bench.answers.kept.clear()
+        recorder.kept.clear()
         failed = [a for a in bench.attempts(bench.solution, checks) if a.error is not None]
         assert not failed, f"the reference fails {failed[0].check.id}: {failed[0].error}"
-        answers = {check: list(kept) for check, kept in bench.answers.kept.items()}
+        answers = {check: list(kept) for check, kept in recorder.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
-        found = signatures(bench, own, hidden=False)
+        found = signatures(tried(bench, own, hidden=False))
         shown = {mistake for kept in found.values() for mistake, _ in kept}
-        titles = {m.id: {"title": m.title, "hint": m.hint} for m in own if m.id in shown}
+        titles = bank.titles(m for m in own if m.id in shown)
         own_given = {id: text for id, text in given.items() if id in exercises}
         recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 
-def signatures(
+def tried(
     bench: Bench, mistakes: Iterable[Mistake], hidden: bool = True
-) -> dict[str, list[tuple[str, Signature]]]:
-    """Check -> what each of the mistakes gives there, where that tells something."""
+) -> dict[str, list[Attempt]]:
+    """Mistake -> how it fares in the checks of its exercise."""
+    return {
+        mistake.id: list(
+            bench.attempts(bench.mistaken(mistake), bench.checks([mistake.exercise], hidden))
+        )
+        for mistake in mistakes
+    }
+
+
+def signatures(attempts: Mapping[str, Iterable[Attempt]]) -> dict[str, list[tuple[str, Signature]]]:
+    """Check -> how each mistake fails it, where it does."""
     found: dict[str, list[tuple[str, Signature]]] = {}
-    for mistake in mistakes:
-        checks = bench.checks([mistake.exercise], hidden)
-        for attempt in bench.attempts(bench.mistaken(mistake), checks):
-            if attempt.signature is not None and attempt.signature.tells:
-                found.setdefault(attempt.check.id, []).append((mistake.id, attempt.signature))
+    for mistake, tries in attempts.items():
+        for attempt in tries:
+            if attempt.signature is not None:
+                found.setdefault(attempt.check.id, []).append((mistake, attempt.signature))
     return found
 
 

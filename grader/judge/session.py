@@ -102,7 +102,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     from grader import course as courses
     from grader import intake
     from grader.judge.reference import Recorded
-    from grader.judge.suite import collect, ended, suspected
+    from grader.judge.suite import collect, ended
     from grader.judge.untouched import untouched
     from grader.model import Outcome
     from grader.subject.faults import Failure, Fault
@@ -131,7 +131,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
     for unit in {id.split(".")[0] for id in wanted}:
         given |= answers.of(unit).given
     as_given = untouched(submission, given)
-    subject = Subject(course, host.perform)
+    subject = Subject(course, host.perform, submission)
     skip = set(request["skip"])
 
     files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
@@ -148,13 +148,11 @@ def _run(request: dict[str, Any], events: Events) -> None:
             continue
         events("start", check=check.id)
         dog.feed()
-        recording = answers.of(check.id)
-        titles = {id: (m["title"], m["hint"]) for id, m in recording.mistakes.items()}
         if check.exercise in as_given:
             result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
         else:
             result, signature = suite.run(check, subject, answers)
-            result = suspected(result, signature, recording.signatures, titles)
+            result = answers.of(check.id).known.compared(result, signature)
         data = result.to_json() | {"printed": printed.take()}
         events("result", result=data)
     events("end")

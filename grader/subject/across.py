@@ -230,6 +230,9 @@ class Lent(nn.Module):
     def __deepcopy__(self, memo: Any) -> Lent:
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"this function is only to be called; it has no `{name}`")
+
     def _put(self, request: Any) -> Any:
         try:
             return self._ask(request)

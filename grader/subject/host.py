@@ -11,6 +11,8 @@ import contextlib
 import difflib
 import inspect
 import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -438,11 +440,28 @@ class _Rules:
 
 
 class Watch(_Rules, TorchDispatchMode):
-    """Notes the operators that are called, whatever name they were called by."""
+    """Notes the operators that are called, whatever name they were called by.
 
-    def __init__(self) -> None:
+    A mode is one thread's, so each thread that Python begins meanwhile gets one of its own.
+    """
+
+    def __init__(self, seen: set[str] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.seen = set()
+        self.seen = set() if seen is None else seen
+
+    def __enter__(self) -> Watch:
+        threading.setprofile(self._begin_thread)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        threading.setprofile(None)
+
+    def _begin_thread(self, *event: object) -> None:
+        """Called in a new thread, before it runs anything of the student's."""
+        sys.setprofile(None)
+        super(Watch, Watch(self.seen)).__enter__()  # type: ignore[no-untyped-call]
 
 
 def _copies(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from grader.course import Course, Exercise
-from grader.model import Outcome, say
-from grader.subject import verdicts
+from grader.model import Outcome, Submission, say
+from grader.subject import verdicts, written
 from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
@@ -57,14 +57,16 @@ class Subject:
     Args:
         course: what each exercise takes and returns.
         perform: does one operation of the host.
+        submission: whose code it is; without one, no text is looked at.
 
     Attributes:
         changed: the names of the arguments that the last call has changed.
     """
 
-    def __init__(self, course: Course, perform: Perform):
+    def __init__(self, course: Course, perform: Perform, submission: Submission | None = None):
         self._course = course
         self._perform = perform
+        self._submission = submission
         self.changed: list[str] = []
         self._made = 0
         self._verdict: Failure | None = None  # of a function that was lent
@@ -173,9 +175,12 @@ class Subject:
             Failure: something in ``wrt`` receives no gradient.
         """
         request = vjp_request(call, cotangent, wrt)
-        names = call.function._argument_names()
+        names, module = call.function._argument_names(), call.function.module
         gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", takes=names, **request)))
+        shapes = self._course.state_shapes(module.exercise.id, module.sizes) if module else {}
         for name, gradient in gradients.items():
+            if module and gradient is not None and name in shapes:  # else it is a forgery
+                expect_shape(gradient, resolve(shapes[name], module.sizes))
             if gradient is None:
                 raise Failure(
                     Outcome.WRONG_VALUE,
@@ -188,11 +193,22 @@ class Subject:
         return {name: gradients[name] for name in wrt}
 
     def written_out(self, call: Call) -> Any:
-        """Make a call in which the operators that the exercise forbids are the verdict.
+        """Make a call in which what the exercise forbids is the verdict: an operator that runs, or
+        a function that the source names.
 
         Elsewhere they are not looked for: using one costs the clause that forbids it, and no other.
         """
-        return call.function._call(call, forbidding=True)
+        value = call.function._call(call, forbidding=True)
+        found = self._submission and forbidden_in(self._submission, call.function.exercise)
+        if found:
+            words = say(
+                "Line {line} of your code names `{function}`, which this exercise does not allow:"
+                " see its contract.",
+                line=found.line,
+                function=found.name,
+            )
+            raise Failure(Outcome.FORBIDDEN_CALL, words)
+        return value
 
     def on_accelerator(self, call: Call) -> bool:
         """Make a call on the simulated accelerator; a fault of device is the verdict.
@@ -206,6 +222,27 @@ class Subject:
                 "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
             )
         )
+
+
+def expect_shape(found: Tensor, expected: tuple[int, ...]) -> None:
+    """Raise the verdict on another shape."""
+    if tuple(found.shape) != expected:
+        raise Failure(
+            Outcome.WRONG_SHAPE,
+            say(
+                "expected shape {expected}; found {found}",
+                expected=list(expected),
+                found=list(found.shape),
+            ),
+        )
+
+
+def forbidden_in(submission: Submission, exercise: Exercise) -> written.Named | None:
+    """What an exercise forbids and its code names."""
+    module = submission.modules.get(exercise.unit)
+    if module is None or not exercise.forbidden:
+        return None
+    return written.find(module.text, exercise.name, exercise.forbidden)
 
 
 def sorted_wrt(call: Call, wrt: Sequence[str]) -> list[str]:
@@ -355,7 +392,17 @@ class Module:
 
     def get(self, name: str) -> Any:
         """An attribute: data or a tensor; what is neither comes as a `Ref`."""
-        return self.subject.perform("get", ref=self.number, name=name)
+        value = self.subject.perform("get", ref=self.number, name=name)
+        if isinstance(value, Tensor) and value.is_complex():
+            raise Failure(
+                Outcome.WRONG_DTYPE,
+                say(
+                    "`{name}` should hold real numbers; it holds {found}",
+                    name=name,
+                    found=verdicts.short(value.dtype),
+                ),
+            )
+        return value
 
     def describe(self) -> dict[str, Any]:
         """Parameters, buffers (name -> shape), trained (names), modules (name -> class name)."""

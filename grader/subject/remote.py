@@ -14,12 +14,14 @@ from typing import Any
 from torch import Tensor
 
 from grader.model import Outcome, Submission, say
-from grader.subject import across, endings
+from grader.subject import across, endings, kernel
 from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.peer import Peer, fault
 from grader.subject.sandbox import Fork, Sandbox
 from grader.subject.script import Operation, Script
 from grader.subject.wire import Raw, WireClosed, WireError
+
+_MEMORY_MOST = 256 << 20  # bytes that answering one question of a worker may take: a few suffice
 
 # {"exercise": id, "kind": "function" | "module" | "method" | "object", "methods": of an object}
 StandIn = dict[str, str]
@@ -51,7 +53,7 @@ class RemoteHost:
         limit_s: float = 10.0,
     ):
         self._sandbox = sandbox
-        self._submission = submission
+        self.submission = submission
         self._units = list(units)
         self._stand_ins = list(stand_ins)
         self._stand_in = stand_in
@@ -162,11 +164,11 @@ class RemoteHost:
         self.shared = self._fork.shared
         self._deadline = time.monotonic() + self._limit_s  # its birth took none of the student's
         self._peer = Peer(self._fork.socket, self._answer, self._borrow)
-        modules = self._submission.modules.items()
+        modules = self.submission.modules.items()
         self._ask(
             {
                 "open": {name: (module.text, module.path) for name, module in modules},
-                "strays": list(self._submission.strays),
+                "strays": list(self.submission.strays),
                 "units": self._units,
                 "hung": sorted(self._hung),
                 "stand_ins": self._stand_ins,
@@ -202,8 +204,12 @@ class RemoteHost:
             self._crashed(error)
 
     def _note(self, found: Fault) -> None:
-        if "importing" in found.detail:
-            self.broken.add(str(found.detail["importing"])[:50])
+        unit: Any = found.detail.get("importing")
+        if self._is_unit(unit):
+            self.broken.add(unit)
+
+    def _is_unit(self, name: Any) -> bool:
+        return isinstance(name, str) and name in self._units
 
     def _end_import(self) -> str:
         """The unit in whose import the question failed, if it did."""
@@ -228,19 +234,25 @@ class RemoteHost:
         """What the worker asks meanwhile; hostile, like all that it says."""
         if not isinstance(question, dict):
             raise WireError("no question")
-        if "importing" in question:
-            self._importing = str(question["importing"])[:50]
+        if "importing" in question:  # "" when it is over
+            unit = question["importing"]
+            self._importing = unit if self._is_unit(unit) else ""
             return None
         try:
-            if "lent" in question:
-                return across.give(question, self._peer.lent(int(question["lent"])))
-            asked = question.get("make", question.get("stand_in"))
-            if self._stand_in is not None and asked in [s["exercise"] for s in self._stand_ins]:
-                return self._stand_in(question)
+            with kernel.memory_left(_MEMORY_MOST):
+                return self._lend(question)
         except (WireError, Fault):
             raise
         except Exception as error:  # called with what it cannot take: the student's doing
             raise WireError(f"a question that has no answer: {error}") from None
+
+    def _lend(self, question: Mapping[str, Any]) -> Any:
+        """What the judge's own functions give for what the worker calls them with."""
+        if "lent" in question:
+            return across.give(question, self._peer.lent(int(question["lent"])))
+        asked = question.get("make", question.get("stand_in"))
+        if self._stand_in is not None and asked in [s["exercise"] for s in self._stand_ins]:
+            return self._stand_in(question)
         raise WireError("an unknown question")
 
     def _borrow(self, number: int) -> Any:

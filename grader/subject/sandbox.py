@@ -127,7 +127,7 @@ class Sandbox:
         self.births_s = 0.0
         self._idle: Fork | None = None
         self._parent: subprocess.Popen[bytes] | None = None
-        self._started = False
+        self._started = self._warm = False
         self._open = contextlib.ExitStack()
         self._next = 0
         self._running: set[int] = set()
@@ -174,7 +174,7 @@ class Sandbox:
                     start_new_session=True,
                 )
             stack.callback(self._stop, self._parent)
-            self._open, self._started = stack.pop_all(), True
+            self._open, self._started, self._warm = stack.pop_all(), True, False
             settings = Settings(
                 self._service, place.scratch, place.readable, place.become,
                 self.spawn, self.device, place.devices, self._limits,
@@ -186,6 +186,7 @@ class Sandbox:
         """Wait until the warm parent is warm."""
         try:
             self.parent = self._hear(_READY_SECONDS)["ready"]
+            self._warm = True
         except (OSError, EOFError) as problem:
             why = self._why_not(problem)
             self.close()
@@ -285,6 +286,8 @@ class Sandbox:
     def _stop(self, parent: "subprocess.Popen[bytes]") -> None:
         self._parent = None
         self._leave()
+        if not self._warm:
+            parent.kill()  # it would hear of it only once it has imported torch
         try:
             parent.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

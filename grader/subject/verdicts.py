@@ -102,6 +102,12 @@ _HELP_BY_TEXT = {
     "must match the size of tensor b": say(
         "Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis."
     ),
+    "shapes cannot be multiplied": say(
+        "Print both shapes: in `a @ b`, a's last axis meets b's last but one."
+    ),
+    "doesn't match hidden0": say(
+        "A cell takes one step of the whole batch: [batch, d_in] and [batch, d_hidden]."
+    ),
     "torch.return_types": say("A `max` along `dim` gives values and indices: take `.values`."),
     "only one element tensors can be converted": say(
         "Functions of `math` take one number; for tensors there are torch.exp, torch.sqrt, ..."
@@ -252,6 +258,10 @@ _VERDICTS = {
     "strange": lambda detail: (
         Outcome.WRONG_VALUE,
         say("What came back cannot be judged: {text}", text=detail["text"]),
+    ),
+    "too_large": lambda detail: (
+        Outcome.OUT_OF_MEMORY,
+        say("What came back is too large to be judged: {text}", text=detail["text"]),
     ),
     "hung": lambda detail: (
         Outcome.TIMEOUT,

@@ -53,6 +53,10 @@ class WireClosed(WireError):
     """Nobody is there any more."""
 
 
+class TooLarge(WireError):
+    """What was to be sent is more than may cross."""
+
+
 class Message(NamedTuple):
     """What is sent: a kind, the number of the question that it asks or answers, and a value."""
 
@@ -258,6 +262,8 @@ class _Packer:
         except RuntimeError as error:  # it is on the device `meta`, say
             raise WireError(f"a tensor cannot cross: {error}") from None
         name = _name(plain.dtype)
+        if plain.numel() > _ENTRIES_MOST:
+            raise TooLarge(f"a tensor of {plain.numel()} entries")
         memory = self._memory(plain)
         entry = [memory, name, plain.storage_offset(), list(plain.shape), list(plain.stride())]
         self.tensors.append(entry)
@@ -271,7 +277,7 @@ class _Packer:
             self._memory_numbers[address] = len(self.memories)
             self._room -= storage.nbytes()
             if self._room < 0:
-                raise WireError(f"the message holds more than {_BODY_MOST} bytes")
+                raise TooLarge(f"a message of more than {_BODY_MOST} bytes")
             flat = torch.empty(0, dtype=torch.uint8).set_(storage)
             self.memories.append(flat.numpy().tobytes())
         return self._memory_numbers[address]
@@ -303,10 +309,16 @@ class _Unpacker:
         if tag == "V":
             return torch.device(str(rest[0]))
         if tag == "R":
-            return Ref(_count(rest[0], 1 << 30), str(rest[1])[:100], rest[2] is True)
+            return Ref(_count(rest[0], 1 << 30), text(str(rest[1]), 100), rest[2] is True)
         if tag == "C":
             return self._borrow(_count(rest[0], 1 << 30))
         raise WireError(f"an unknown tag {tag!r:.20}")
+
+
+def text(given: str, most: int) -> str:
+    """Text that a terminal and a file can take: no half characters, no escape sequences."""
+    shown = (c if c == "\n" or c.isprintable() else "?" for c in given[:most])
+    return "".join(shown).encode("utf-8", "replace").decode()
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -54,7 +54,7 @@ def test_row_i_sees_so_many(subject, seq_len):
 
 @clause(LOOK_AHEAD, 3)
 def test_look_ahead_repeats(subject):
-    """A second mask of the same length is the same"""
+    """Asked again, row i is True in the same columns"""
     repeats(subject.masks.create_look_ahead_mask.on(6))
 
 

@@ -14,7 +14,7 @@ from grader.judge.properties import (
     stays_on_accelerator,
     unmoved_by,
 )
-from grader.judge.tolerance import budget
+from grader.judge.tolerance import FLOAT32_TABLE, budget
 
 HEADS = "troubleshooting.check_heads"
 NONFINITE = "troubleshooting.first_nonfinite"
@@ -80,7 +80,8 @@ def test_text_names_other_numbers(subject, d_model, num_heads):
 @clause(HEADS, 4)
 @pytest.mark.parametrize(
     "d_model, num_heads, nearest",
-    [(7, 3, [1, 7]), (100, 30, [25, 50]), (96, 7, [6, 8]), (90, 91, [90]), (6, -2, [1])],
+    [(7, 3, [1, 7, 7]), (100, 30, [25, 50]), (96, 7, [6, 8]), (90, 91, [90, 90]), (6, -2, [1])],
+    ids=["3 for 7", "30 for 100", "7 for 96", "91 for 90", "-2 for 6"],
 )
 def test_text_names_what_else_would_do(subject, d_model, num_heads, nearest):
     """The text names the nearest numbers of heads that would do"""
@@ -374,6 +375,14 @@ def test_rows_of_other_tables(subject, draw, batch, seq, d_model):
     x = draw.tensor(batch, seq, d_model, dtype=torch.float32)
     for mode in (layer.train, layer.eval):
         expect(mode()(x)).equals((x.double() + sines(seq, d_model)).float())
+
+
+@clause(POSITIONS, 2)
+def test_rows_far_out(subject, draw):
+    """Rows far out are right, as exact as in float32"""
+    x = draw.tensor(1, 500, 16, dtype=torch.float32)
+    marked = subject.troubleshooting.AddPositions(16, 500)(x)
+    expect(marked).equals((x.double() + sines(500, 16)).float(), within=FLOAT32_TABLE)
 
 
 @clause(POSITIONS, 3)

@@ -212,7 +212,7 @@ def test_one_mask_row_for_all_queries(subject, draw, reference, leading):
 
 @clause(ATTENTION, 5)
 def test_axes_of_size_one(subject, draw, reference):
-    """One sentence, one query and one key are enough"""
+    """Inputs of one sentence, one query and one key work"""
     inputs = draw.tensor(1, 1, 4), draw.tensor(1, 1, 4), draw.tensor(1, 1, 3)
     call = subject.attention.scaled_dot_product_attention.on(*inputs)
     output, weights = call()

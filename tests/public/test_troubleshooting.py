@@ -76,7 +76,9 @@ def test_text_names_both_numbers(subject):
 
 @clause(HEADS, 4)
 @pytest.mark.parametrize(
-    "d_model, num_heads, nearest", [(512, 12, [8, 16]), (60, 7, [6, 10]), (8, 16, [8]), (6, 0, [1])]
+    "d_model, num_heads, nearest",
+    [(512, 12, [8, 16]), (60, 7, [6, 10]), (8, 16, [8, 8]), (6, 0, [1])],  # 8 is d_model, too
+    ids=["12 for 512", "7 for 60", "16 for 8", "0 for 6"],
 )
 def test_text_names_what_would_do(subject, d_model, num_heads, nearest):
     """The text names the nearest numbers of heads that would do"""
@@ -426,6 +428,7 @@ def test_positions_leave_tokens_alone(subject, draw):
 def test_causal_weights_on_the_accelerator(subject, draw):
     """With scores on an accelerator, the weights are made there"""
     call = subject.troubleshooting.causal_weights.on(draw.tensor(3, 5, 5))
+    expect(call()).sums_to(1)
     stays_on_accelerator(subject, call)
 
 
@@ -474,10 +477,11 @@ def padded(draw, batch, seq):
 
 @clause(DECODER, 1)
 def test_left_padding_stays_finite(subject, draw):
-    """With padding on the left, all weights are finite"""
-    mask, _ = padded(draw, 3, 5)
+    """With padding on the left, all weights are finite, and share out 1 where there is a key"""
+    mask, visible = padded(draw, 3, 5)
     weights = subject.troubleshooting.decoder_weights(draw.tensor(3, 5, 5), mask)
     expect(weights).is_finite()
+    expect(weights, where=visible.any(-1)).sums_to(1)
 
 
 @clause(DECODER, 1)
@@ -725,10 +729,12 @@ def looking_back(x, w_q, w_k, w_v):
 @clause(LOOK_BACK, 1)
 @pytest.mark.parametrize("place", [1, 2, 4])
 def test_nobody_sees_the_future(subject, draw, place):
-    """Another token at a position moves no output before it"""
+    """Another token at a position moves its own output, and none before it"""
     call = subject.troubleshooting.causal_self_attention.on(*projected(draw))
     places = torch.arange(5)[:, None]
     unmoved_by(call, draw, "x", places == place, [places < place])
+    other = torch.where(places == place, draw.tensor(3, 5, 6), call["x"])
+    expect(call.but(x=other)(), where=places == place).differs_from(call())
 
 
 @clause(LOOK_BACK, 2)
@@ -799,9 +805,9 @@ def refined(x, state):
 def test_nothing_to_add_changes_nothing(subject, draw):
     """Where `outer` gives zeros, x comes out as it went in, and the gradient comes back so"""
     layer, state = feed_forward(subject, draw)
-    silent = {name: 0 * value for name, value in state.items() if name.startswith("outer")}
-    layer.load(silent)
     x, cotangent = 3 * draw.tensor(3, 5, 6) + 1, draw.tensor(3, 5, 6)
+    expect(layer(x)).differs_from(x)  # there is something to add
+    layer.load({name: 0 * value for name, value in state.items() if name.startswith("outer")})
     expect(layer(x)).equals(x)
     expect(subject.vjp(layer.on(x), cotangent, wrt=["x"])["x"]).equals(cotangent)
 

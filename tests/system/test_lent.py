@@ -211,6 +211,7 @@ def test_it_passes_for_a_module(drive: Drive, body: str) -> None:
         ("fn(x, x)", "TypeError: fn() takes 1 positional argument"),
         ("fn(x[:, :2])", "ValueError: not this one"),
         ("fn('x')", "RuntimeError: Odd: text"),
+        ("fn.cell", "AttributeError: this function is only to be called; it has no `cell`"),
     ],
 )
 def test_what_it_raises_is_raised_in_the_students_code(drive: Drive, body: str, words: str) -> None:
