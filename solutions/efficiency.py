@@ -38,7 +38,7 @@ def chunk_tokens(token_ids: Tensor, size: int, overlap: int = 0) -> list[Tensor]
            it. Without these, the pieces joined are the text again, from first token to last.
         3. The first piece that reaches the end of the text is the last: there is no piece of
            tokens that the one before it has already.
-        4. An overlap that is negative, or not smaller than size, raises ValueError.
+        4. An overlap below 0, or not smaller than size, raises ValueError or AssertionError.
         5. The token ids are left as they were.
 
     Elsewhere:

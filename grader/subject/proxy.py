@@ -202,8 +202,8 @@ class Subject:
         found = self._submission and forbidden_in(self._submission, call.function.exercise)
         if found:
             words = say(
-                "Write it yourself: line {line} of your code names `{function}`, which this"
-                " exercise does not allow.",
+                "Line {line} of your code names `{function}`, which this exercise does not allow:"
+                " see its contract.",
                 line=found.line,
                 function=found.name,
             )

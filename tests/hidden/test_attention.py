@@ -243,9 +243,9 @@ def test_masked_result_in_single_precision(subject, draw, reference):
 
 
 @clause(ATTENTION, 4)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-def test_sentence_of_padding_alone(subject, draw, dtype):
+def test_sentence_of_padding_alone(subject, draw):
     """A sentence of nothing but padding leaves everything finite"""
+    dtype = torch.float32
     query, key, value = draw.attention_inputs(3, 2, dtype=dtype)
     mask = draw.mask(3, 1, 1, key.size(2))
     mask[1] = False
@@ -261,11 +261,12 @@ def test_sentence_of_padding_alone(subject, draw, dtype):
 @clause(ATTENTION, 4)
 def test_loss_of_other_queries(subject, draw, reference):
     """A query that sees no key does not disturb the gradients of the others"""
-    query, key, value = draw.attention_inputs(3)
+    query, key, value = draw.attention_inputs(3, dtype=torch.float32)
     mask = draw.mask(3, query.size(1), key.size(1))
     mask[:, 1] = False
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
-    cotangents = [draw.tensor(3, query.size(1), size) for size in (value.size(2), key.size(1))]
+    sizes = value.size(2), key.size(1)
+    cotangents = [draw.tensor(3, query.size(1), n, dtype=torch.float32) for n in sizes]
     for cotangent in cotangents:
         cotangent[:, 1] = 0
     expected = reference.vjp(call, cotangents, wrt=["query", "key", "value"])

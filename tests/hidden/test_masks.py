@@ -129,6 +129,14 @@ def test_combined_at_any_size(subject, draw, batch, seq):
     )
 
 
+@clause(COMBINE, 3)
+def test_combined_without_padding(subject, draw):
+    """Where nothing is padding, each sentence still has its mask, the look-ahead mask"""
+    look_ahead_mask = draw.mask(5, 5)
+    found = subject.masks.combine_masks(torch.ones(3, 5, dtype=torch.bool), look_ahead_mask)
+    expect(found).equals(look_ahead_mask.expand(3, 5, 5))
+
+
 @clause(COMBINE, 1)
 def test_combined_row_without_key(subject):
     """A row that sees nothing stays so: it is the attention's care"""

@@ -6,7 +6,7 @@ from torch.autograd.profiler_legacy import profile
 
 from grader.judge import clause, expect
 from grader.judge.numbers import give
-from grader.judge.properties import leaves_inputs_alone, repeats, stays_on_accelerator
+from grader.judge.properties import leaves_inputs_alone, repeats
 
 CHUNK = "efficiency.chunk_tokens"
 SLIDING = "efficiency.sliding_window_mask"
@@ -75,11 +75,18 @@ def test_no_piece_too_many(subject, draw, reference, seq):
 
 
 @clause(CHUNK, 4)
-@pytest.mark.parametrize("overlap", [5, 4, -1])
+@pytest.mark.parametrize("overlap", [5, 4])
 def test_overlap_that_leads_nowhere(subject, draw, overlap):
-    """An overlap below 0, or not smaller than size, raises ValueError or AssertionError"""
+    """An overlap that is not smaller than size raises ValueError or AssertionError"""
     with subject.raises("ValueError", "AssertionError"):
         subject.efficiency.chunk_tokens(draw.integers(0, 999, 9), 4, overlap)
+
+
+@clause(CHUNK, 4)
+def test_overlap_below_0(subject, draw):
+    """An overlap below 0 raises ValueError or AssertionError"""
+    with subject.raises("ValueError", "AssertionError"):
+        subject.efficiency.chunk_tokens(draw.integers(0, 999, 9), 4, -1)
 
 
 @clause(CHUNK, 5)
@@ -184,7 +191,9 @@ def test_length_grows(subject, draw):
 def test_append_with_any_axes(subject, draw, leading):
     """Batches and heads may be of any number"""
     first, second = _new(draw, 2, *leading), _new(draw, 1, *leading)
-    keys, values = _filled(subject.efficiency.KVCache(), first).append(*second)
+    cache = _filled(subject.efficiency.KVCache(), first)
+    keys, values = cache.append(*second)
+    expect({"length": cache.get("length")}).equals({"length": 3})
     expect(keys).equals(torch.cat([first[0], second[0]], dim=-2))
     expect(values).equals(torch.cat([first[1], second[1]], dim=-2))
 
@@ -334,7 +343,8 @@ def test_cached_on_accelerator(subject, draw):
     """The mask lives where the query does"""
     text = _text(draw, 3)
     cache = subject.efficiency.KVCache()
-    stays_on_accelerator(subject, subject.efficiency.cached_attention.on(*text, cache))
+    # Not `stays_on_accelerator`, whose call at home would leave its keys in the cache.
+    subject.on_accelerator(subject.efficiency.cached_attention.on(*text, cache))
 
 
 @clause(CACHED, 6)
@@ -564,8 +574,8 @@ def test_memory(subject, reference):
 
 
 @clause(COST, 3)
-def test_cost_is_exact(subject, reference):
-    """Both are ints, and exact for a thousand million positions, too"""
-    sizes = [(1_000_000_007, 768, 12), (9, 6, 2)]
-    calls = [subject.efficiency.attention_cost.on(*each) for each in sizes]
-    give(calls, [reference.call(call) for call in calls])
+def test_cost_is_exact(subject):
+    """Both are ints, not rounded: a thousand million positions divide them without a rest"""
+    seq_len = 1_000_000_007
+    found = subject.efficiency.attention_cost(seq_len, 768, 12)
+    expect([number % seq_len for number in found]).equals([0, 0])
