@@ -223,12 +223,15 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", text.lower())) - set(small.split())
 
 
+NUMERIC = r"\bexpect\(.+\.(equals|sums_to|chooses)\(|\bgive\("
+
+
 def test_every_exercise_has_a_check_of_numbers(course: Course, suite: Suite) -> None:
     """One that compares values, not only shapes, types or what is raised."""
     numeric = {
         check.exercise
         for check in suite.checks
-        if re.search(r"\bexpect\(.+\.(equals|sums_to)\(", inspect.getsource(check.function))
+        if re.search(NUMERIC, inspect.getsource(check.function))
     }
     assert set(course.exercises) - numeric == set()
 
