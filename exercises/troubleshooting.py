@@ -480,14 +480,14 @@ def post_mortem() -> dict[str, str]:
 
     Contract:
         1. It names the cause of the fault in AddPositions.
-        2. ... in causal_weights.
-        3. ... in decoder_weights.
-        4. ... in attention_entropy.
-        5. ... in encoder_weights.
-        6. ... in scaled_scores.
-        7. ... in causal_self_attention.
-        8. ... in PreNormFeedForward.
-        9. ... in fit_linear.
+        2. It names the cause of the fault in causal_weights.
+        3. It names the cause of the fault in decoder_weights.
+        4. It names the cause of the fault in attention_entropy.
+        5. It names the cause of the fault in encoder_weights.
+        6. It names the cause of the fault in scaled_scores.
+        7. It names the cause of the fault in causal_self_attention.
+        8. It names the cause of the fault in PreNormFeedForward.
+        9. It names the cause of the fault in fit_linear.
 
     Here `make check` says whether you named a cause of the list; whether it is the right one, only
     grading says.

@@ -295,7 +295,7 @@ def in_order(found):
 
 @clause(LEAKS, 1)
 def test_sound_attention(subject, draw):
-    """Attention to oneself and the past leaks nothing"""
+    """Attention to a position itself and what stands before it leaks nothing"""
     for visible in (past(5), torch.eye(5, dtype=torch.bool)):
         attention = attending(draw, visible)
         expect(leaks_of(subject, attention, 5, 6)).equals([])
@@ -535,7 +535,7 @@ def test_decoder_weights_keep_the_dtype(subject, draw, dtype):
 
 @clause(DECODER, 4)
 def test_decoder_weights_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     mask, _ = padded(draw, 3, 5)
     call = subject.troubleshooting.decoder_weights.on(draw.tensor(3, 5, 5), mask)
     subject.on_accelerator(call)
@@ -602,7 +602,7 @@ def test_entropy_in_half_precision(subject, draw):
 
 @clause(ENTROPY, 4)
 def test_entropy_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its argument alone"""
+    """Wherever the weights are, it works there, and they are left as they were"""
     call = subject.troubleshooting.attention_entropy.on(masked_weights(draw, 3, 4, 5))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -651,7 +651,7 @@ def test_encoder_weights_keep_the_dtype(subject, draw, dtype):
 
 @clause(ENCODER, 4)
 def test_encoder_weights_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.encoder_weights.on(draw.tensor(2, 3, 4, 5), draw.mask(2, 5))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -704,7 +704,7 @@ def test_scaled_scores_keep_the_dtype(subject, draw, dtype):
 
 @clause(SCALED, 4)
 def test_scaled_scores_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.scaled_scores.on(draw.tensor(3, 4, 6), draw.tensor(3, 5, 6))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -778,7 +778,7 @@ def test_look_back_keeps_the_dtype(subject, draw):
 
 @clause(LOOK_BACK, 4)
 def test_look_back_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.causal_self_attention.on(*projected(draw))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
