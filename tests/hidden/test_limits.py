@@ -45,7 +45,7 @@ def test_a_real_stack_sees_as_much(subject):
 
 @clause(FIELD, 2)
 def test_arguments_by_name(subject, reference):
-    """The arguments have the names of the contract"""
+    """Many layers of wide kernels, by name"""
     call = subject.limits.receptive_field.on(num_layers=40, kernel_size=9)
     give([call], [reference.call(call)])
 
@@ -119,13 +119,13 @@ def test_states_wait_at_any_length(subject):
 
 @clause(STEPS, 2)
 def test_neighbours_do_not_wait_at_any_length(subject):
-    """One for any length"""
+    """All outputs at once, whatever the length"""
     give([subject.limits.sequential_steps.on("cnn", n) for n in range(1, 40)], [1] * 39)
 
 
 @clause(STEPS, 3)
 def test_queries_do_not_wait_at_any_length(subject):
-    """One for any length"""
+    """All outputs at once, whatever the length"""
     give([subject.limits.sequential_steps.on("attention", n) for n in range(1, 40)], [1] * 39)
 
 
@@ -150,7 +150,7 @@ def _filled(module, draw, dtype=torch.float64):
 @clause(INFLUENCE, 1)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_causal_convolutions(subject, draw, dtype):
-    """Two causal convolutions: a band of their receptive field, in float32, too"""
+    """Two causal convolutions: each output sees their receptive field, in float32, too"""
     layers = [_filled(nn.Conv1d(2, 2, kernel_size=3), draw, dtype) for _ in range(2)]
 
     def fn(x):
@@ -178,7 +178,7 @@ def test_attention_under_a_mask(subject, draw):
 
 @clause(INFLUENCE, 1)
 def test_recurrence_from_the_end(subject, draw):
-    """Read backwards, the triangle stands on its head"""
+    """Read backwards, each output sees all inputs that come after it"""
     rnn = _filled(nn.GRU(2, 3), draw)
     found = subject.limits.influence(lambda x: rnn(x.flip(0))[0].flip(0), draw.tensor(5, 2))
     expect(found).equals(torch.ones(5, 5).triu().bool())
@@ -196,7 +196,7 @@ def test_any_links(subject, draw):
 
 @clause(INFLUENCE, 1)
 def test_influence_repeats(subject, draw):
-    """The same call gives the same answer again"""
+    """The same call gives the same entries again"""
     repeats(subject.limits.influence.on(lambda x: torch.tanh(x).cumsum(0), draw.tensor(4, 3)))
 
 
@@ -243,7 +243,7 @@ def test_first_and_last_feature(subject, draw, place):
 
 @clause(INFLUENCE, 3)
 def test_long_recurrence(subject, draw):
-    """What has almost faded away is there, still"""
+    """However little is left of what came first, it counts"""
     weight = torch.tensor([[0.01]]).double()
 
     def fn(x):

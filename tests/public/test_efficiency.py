@@ -490,7 +490,7 @@ def test_fast_and_slow_agree(subject, draw, dtype, leading):
 
 @clause(FAST, 1)
 def test_fast_repeats(subject, draw):
-    """Nothing is left to chance"""
+    """The same call gives the same output again"""
     repeats(subject.efficiency.fast_attention.on(*draw.attention_inputs(3, 2)))
 
 
