@@ -19,9 +19,10 @@ from typing import Any
 
 from grader.course import Course
 from grader.judge import bank, prove, scribe, standin
-from grader.judge.diagnose import Signature
+from grader.judge.diagnose import Known, Signature
 from grader.judge.reference import Live, Recording, Remembered
-from grader.judge.suite import Check, Suite, ended, suspected
+from grader.judge.suite import Check, Suite, ended
+from grader.judge.untouched import untouched
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
@@ -93,7 +94,8 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        self._given = bank.given(course, self._mistakes)
+        self._known: dict[str, Known] = {}
         self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
@@ -185,6 +187,7 @@ class Marker:
         host = RemoteHost(
             self.sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
+        as_given = untouched(submission, self._given)
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
@@ -196,6 +199,8 @@ class Marker:
                 elif check.exercise in left:
                     words = endings.NOT_AGAIN
                     results.append(_unrun(check, left[check.exercise], words))
+                elif check.exercise in as_given:
+                    results.append(ended(check, Failure(Outcome.NOT_ATTEMPTED)))
                 else:
                     result = self._one(check, host)
                     results.append(result)
@@ -224,7 +229,7 @@ class Marker:
         script = self._scripts.get(check.id)
         judged = self._played(check, script, host) if script else None
         result, signature = judged or self._judged(check, host, host.perform)
-        self._found[check.id] = signature.kept() if signature and signature.tells else None
+        self._found[check.id] = signature.kept() if signature else None
         return result
 
     def _judged(self, check: Check, host: RemoteHost, perform: Perform) -> Verdict:
@@ -254,32 +259,27 @@ class Marker:
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        if signature is None:
-            return result
-        known = self._known(result.exercise)
-        return suspected(result, signature, known, self._titles(result.exercise))
+        return self._known_of(result.exercise).compared(result, signature) if signature else result
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
         return bank.mistakes(self._course)
 
-    def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
-        """Check -> what each known mistake of the exercise gives there."""
-        if exercise not in self._signatures:
+    def _known_of(self, exercise: str) -> Known:
+        """What the known mistakes of an exercise give."""
+        if exercise not in self._known:
+            mistakes = [m for m in self._mistakes if m.exercise == exercise]
             path = self._cache / f"{exercise}.safetensors" if self._cache else None
             if path and path.exists():
-                self._signatures[exercise] = Recording.read(path).signatures
+                signatures = Recording.read(path).signatures
             else:
                 bench = prove.Bench(self._course, self._suite)
-                mistakes = [m for m in self._mistakes if m.exercise == exercise]
-                self._signatures[exercise] = prove.signatures(bench, mistakes)
+                signatures = prove.signatures(prove.tried(bench, mistakes))
                 if path:
                     with contextlib.suppress(OSError):  # a full disk: then they are made again
-                        replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
-        return self._signatures[exercise]
-
-    def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
-        return {m.id: (m.title, m.hint) for m in self._mistakes if m.exercise == exercise}
+                        replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
+            self._known[exercise] = Known(signatures, bank.titles(mistakes))
+        return self._known[exercise]
 
 
 def _unrun(check: Check, outcome: Outcome, words: Message) -> CheckResult:

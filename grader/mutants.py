@@ -192,7 +192,7 @@ def run(targets: Sequence[str]) -> int:
     suite = collect(files, secret="mutants")
     written = [one for one in mutate.equivalents(course) if one.exercise in chosen]
     mutation = Mutation(course, suite, chosen)
-    with _progress(console, len(mutation.mutants)) as told:
+    with progress(console, "mutants", len(mutation.mutants)) as told:
         fates = mutation.run(told, os.cpu_count() or 1)
     table = Table(title=course.title, box=None, pad_edge=False, collapse_padding=True)
     for name in ("unit", "mutants", "killed", "equivalent", "survivors", "time"):
@@ -213,7 +213,7 @@ def run(targets: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def _progress(console: Console, all: int) -> Iterator[Callable[[int], None]]:
+def progress(console: Console, what: str, all: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         every = 50
@@ -221,5 +221,5 @@ def _progress(console: Console, all: int) -> Iterator[Callable[[int], None]]:
         return
     # It moves when it is told to. Its thread, which moves it otherwise, would not survive a fork.
     with Progress(console=console, transient=True, auto_refresh=False) as bar:
-        task = bar.add_task("mutants", total=all)
+        task = bar.add_task(what, total=all)
         yield lambda done: bar.update(task, completed=done, refresh=True)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from grader.judge.draw import Draw
 from grader.judge.expect import expect
+from grader.judge.explain import number
 from grader.model import Outcome, say
 from grader.subject.faults import Failure
 from grader.subject.proxy import Call, Module, Subject
@@ -139,6 +140,40 @@ def leaves_inputs_alone(subject: Subject, call: Call) -> None:
                 names=", ".join(f"`{name}`" for name in subject.changed),
             ),
         )
+
+
+def stays_on_accelerator(subject: Subject, call: Call) -> None:
+    """The call works on an accelerator, and takes nothing from there to the CPU."""
+    if not subject.on_accelerator(call):
+        raise Failure(
+            Outcome.WRONG_DEVICE,
+            say(
+                "On an accelerator, your code fetches numbers to the CPU (`.cpu()`, `.item()`,"
+                " `.tolist()`, `if tensor:`), where the rest of the model is not."
+            ),
+        )
+
+
+def lowers_the_loss(found: Tensor, start: Tensor, end: Tensor, least: Tensor, left: float) -> None:
+    """Training has covered the way from the first loss to the least one, but for a small part.
+
+    Args:
+        found: the weights that were learned.
+        start: the loss before.
+        end: the loss with these weights.
+        least: the least loss that there is.
+        left: which part of the way may be left.
+    """
+    if not bool(end - least <= left * (start - least)):  # NaN is no such thing
+        words = say(
+            "The loss was {start} before and is {end} now; the least is {least}. At most {left} of"
+            " the way may be left.",
+            start=number(start),
+            end=number(end),
+            least=number(least),
+            left=f"{left:.0%}",
+        )
+        raise Failure(Outcome.WRONG_VALUE, words, found=found)
 
 
 def repeats(call: Call) -> None:

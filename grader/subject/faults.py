@@ -75,8 +75,10 @@ class Failure(Exception):
     """A check's verdict against the student: an outcome, and the words that explain it.
 
     Attributes:
-        found: the tensor that was judged, if one was: what a known mistake is recognised by.
+        found: what was judged, if anything was, plain data as text: what a known mistake is
+            recognised by.
         types: the class names of the student's exception, most special first.
+        text: what that exception said.
         standin: the exercise that isn't attempted, where that is the reason.
     """
 
@@ -88,6 +90,7 @@ class Failure(Exception):
         found: Any = None,
         types: Sequence[str] = (),
         standin: str = "",
+        text: str = "",
     ):
         super().__init__(outcome.value, *(line.text.format(**line.args) for line in message))
         self.outcome = outcome
@@ -96,3 +99,4 @@ class Failure(Exception):
         self.found = found
         self.types = tuple(types)
         self.standin = standin
+        self.text = text

@@ -17,7 +17,7 @@ from torch import Tensor
 from grader.course import Course, Exercise
 from grader.model import Outcome, Submission, say
 from grader.subject import verdicts, written
-from grader.subject.faults import Failure, Fault
+from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
 Perform = Callable[..., Any]  # Host.perform, or a wire to one
@@ -42,6 +42,13 @@ class Call:
         """The same call with other values for the arguments that are named."""
         bound = self.function._bound(self) | changes
         return Call(self.function, tuple(bound.values()), {})
+
+
+@dataclass
+class Raised:
+    """An exception of the student's code, once it has been raised."""
+
+    text: str = ""
 
 
 class Subject:
@@ -90,9 +97,9 @@ class Subject:
             arguments: the operation's.
         """
         if "args" in arguments:
-            arguments["args"] = tuple(map(self._lent, arguments["args"]))
+            arguments["args"] = tuple(map(self._given, arguments["args"]))
             named = arguments["kwargs"].items()
-            arguments["kwargs"] = {name: self._lent(value) for name, value in named}
+            arguments["kwargs"] = {name: self._given(value) for name, value in named}
         try:
             return self._perform(operation, **arguments)
         except Fault as fault:
@@ -101,11 +108,15 @@ class Subject:
             if self._verdict is not None:
                 raise self._verdict
 
-    def _lent(self, value: Any) -> Any:
-        """A function of the check's own, which runs here when the student's code calls it.
+    def _given(self, value: Any) -> Any:
+        """An argument as it goes to the host: an instance of the student's own goes by its number,
+        and a function of the check's own runs here when the student's code calls it.
 
         A verdict in it is the check's, whatever that code makes of the exception that it meets.
         """
+        if isinstance(value, Module):
+            # Without its sign: a handle below 0 does not cross, since no host gives such a one.
+            return Ref(-value.number, value.exercise.name, value.exercise.kind == "module")
         if not callable(value):
             return value
 
@@ -119,12 +130,16 @@ class Subject:
         return lent
 
     @contextlib.contextmanager
-    def raises(self, *names: str) -> Iterator[None]:
-        """Expect the calls within to raise one of these exceptions, by class name."""
+    def raises(self, *names: str) -> Iterator[Raised]:
+        """Expect the calls within to raise one of these exceptions, by class name.
+
+        What it said is known when the block is over.
+        """
         self.settle()
         expected = " or ".join(names)
+        raised = Raised()
         try:
-            yield
+            yield raised
             self.settle()
         except Failure as failure:
             if not failure.types or failure.standin:
@@ -136,6 +151,7 @@ class Subject:
                     *failure.message,
                     frames=failure.frames,
                 ) from None
+            raised.text = failure.text
         else:
             raise Failure(
                 Outcome.WRONG_VALUE,
@@ -186,8 +202,8 @@ class Subject:
         found = self._submission and forbidden_in(self._submission, call.function.exercise)
         if found:
             words = say(
-                "Write it yourself: line {line} of your code names `{function}`, which this"
-                " exercise does not allow.",
+                "Line {line} of your code names `{function}`, which this exercise does not allow:"
+                " see its contract.",
                 line=found.line,
                 function=found.name,
             )
@@ -280,7 +296,7 @@ class Function:
 
     def _call(self, call: Call, forbidding: bool = False) -> Any:
         names = self._argument_names()
-        if self.module is None and self.exercise.init:
+        if self.module is None and self.exercise.is_class:
             return self._make(call)
         value, changed = self.subject.perform(
             "call",
@@ -294,8 +310,8 @@ class Function:
         return enforce(self.exercise, self._sizes(call), value, self._dtype(call))
 
     def _argument_names(self) -> Sequence[str]:
-        is_class = self.module is None and self.exercise.init
-        return self.exercise.init if is_class else tuple(self.exercise.takes)
+        makes = self.module is None and self.exercise.is_class
+        return (self.exercise.init or ()) if makes else tuple(self.exercise.takes)
 
     def _bound(self, call: Call) -> dict[str, Any]:
         return dict(zip(self._argument_names(), call.args)) | call.kwargs
@@ -323,11 +339,12 @@ class Function:
         number = self.subject.next_number()
         self.subject.perform(
             "make",
-            takes=self.exercise.init,
+            takes=self._argument_names(),
             target=self.target,
             args=call.args,
             kwargs=call.kwargs,
             ref=number,
+            module=self.exercise.kind == "module",
         )
         return Module(self.subject, self.exercise, number, call, self._sizes(call))
 
@@ -413,7 +430,16 @@ class Module:
         return self.on(*args, **kwargs)()
 
 
-_PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": list}
+_PLAIN = {
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "dict": dict,
+    "tuple or None": (tuple, type(None)),
+    "list or tuple": (list, tuple),
+}
 
 
 def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | None) -> Any:
@@ -422,7 +448,9 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
     Raises:
         Failure: wrong_value, wrong_shape, wrong_dtype or wrong_device, with what was expected.
     """
-    if value is None:
+    if not exercise.returns:  # it is called for what it does
+        return None
+    if value is None and exercise.returns != ("tuple or None",):
         raise Failure(
             Outcome.WRONG_VALUE,
             say("`{name}` returned None. Is a `return` missing?", name=exercise.name),

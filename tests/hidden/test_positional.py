@@ -104,8 +104,9 @@ def test_buffer_in_float64(subject, draw):
 @clause(SINES, 5)
 def test_nothing_is_trained_in_a_large_one(subject):
     """A module of any size has no parameters"""
-    layer = subject.positional.PositionalEncoding(10, 3)
-    expect(layer.describe()["parameters"]).equals({})
+    described = subject.positional.PositionalEncoding(10, 3).describe()
+    expect(described["trained"]).equals([])
+    expect(described["parameters"]).equals({})
 
 
 @clause(SINES, 6)
