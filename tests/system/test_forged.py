@@ -18,6 +18,7 @@ from torch import Tensor
 from grader.course import Course
 from grader.grade import SUITES
 from grader.judge import bank
+from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Remembered
 from grader.judge.suite import collect
 from grader.model import Outcome
@@ -95,6 +96,16 @@ class Forger:
             name = chance.choice(list(value))
             return {**value, name: self._spoiled(value[name])}
         return chance.choice(LEAVES)()
+
+
+def test_little_is_kept_of_a_giant() -> None:
+    """Of every check that failed, what was judged is kept until the submission is done."""
+    giant = torch.rand(1 << 20)
+    assert not Signature(1, "wrong_shape", giant).tells
+    few = Signature(1, "wrong_shape", giant[:6])
+    assert few.tells
+    assert few.kept().found.untyped_storage().nbytes() == 24
+    assert few.kept().fits(few)
 
 
 @pytest.fixture

@@ -210,6 +210,11 @@ result = started
     assert hostile.ask(source) < 64
 
 
+def test_its_threads_share_the_processor_with_one_another(hostile: Worker) -> None:
+    """Linux shares processors out among sessions first (autogroup), so each worker is one."""
+    assert hostile.ask("import os; result = os.getsid(0) == os.getpid() == 1")
+
+
 def test_calls_of_another_architecture_end_it(hostile: Worker) -> None:
     if platform.machine() != "x86_64":
         pytest.skip("only x86_64 has other ways to call the kernel")
