@@ -1,138 +1,171 @@
-"""Seconds per submission: `grade`, a fresh pytest process, and `nbgrader autograde`.
+"""Seconds per submission: `grade`, a fresh pytest process, `nbgrader autograde`, and the floor.
 
-All in one run on one machine. The submissions are perfect and distinct: variants of the bank with a
-comment of their own.
+All in one run on one machine, on the core units, start-up included. The submissions are perfect
+and distinct: the reference and the core's variants in turn, each with a comment of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench import floor, peer_nbgrader
+from bench.peer_pytest import CORE
 from grader import course as courses
 from grader.course import ROOT
 from grader.judge import bank
 
-CLASS = 20
-_NBGRADER_CLASS = 3
-_TIMES_FASTER_THAN_PYTEST = 8.0
-_TIMES_FASTER_THAN_NBGRADER = 15.0
+SMALL, CLASS, LARGE = 20, 100, 1000
+_CURVE = (10, SMALL, CLASS, LARGE)
 ATTENTION = "attention.scaled_dot_product_attention"
 
-# nbgrader calls other programs by name
-_SCRIPTS = str(Path(sys.executable).parent)
-_WITH_SCRIPTS = os.environ | {"PATH": f"{_SCRIPTS}{os.pathsep}{os.environ.get('PATH', '')}"}
+# times as many submissions a minute, and megabytes
+_BUDGETS = {
+    "fresh pytest, a class of 20": 8.0,
+    "fresh pytest, a class of 100": 15.0,
+    "nbgrader, attention alone, 20": 15.0,
+    "nbgrader, attention alone, 100": 40.0,
+    "one job, with two": 1.8,
+}
+_PSS_MB = 60.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One `grade` of a class.
+
+    Attributes:
+        seconds: per submission, start-up included.
+        marking: of it, per submission, what one job spent on marking.
+        memory: MB of all its processes (proportional set size), the median over the run.
+    """
+
+    seconds: float
+    marking: float
+    memory: float
 
 
 def run() -> bool:
-    """Print the table; True if both ratios are within their budgets."""
+    """Print the tables; True if everything is within its budget."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        submissions = _write_class(folder / "class")
-        jobs = os.cpu_count() or 1
-        grade_s, marking_s = _grade(folder / "class", folder / "out")
-        alone_s, _ = _grade(folder / "class", folder / "alone", "--only", ATTENTION)
+        submissions = _write_class(folder / "class", LARGE)
+        curve = {n: _grade(folder, submissions[:n]) for n in _CURVE}
+        single = _grade(folder, submissions[:CLASS], "--jobs", "1")
+        double = _grade(folder, submissions[:CLASS], "--jobs", "2")
+        alone = {n: _grade(folder, submissions[:n], "--only", ATTENTION) for n in (SMALL, CLASS)}
         peer = [sys.executable, "-m", "bench.peer_pytest"]
-        pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions) / CLASS
-        nbgrader_s = _nbgrader(folder / "nbgrader")
-    print(f"seconds per submission, {CLASS} distinct perfect ones, {jobs} jobs, start-up included")
-    print(f"  hidden core suite    grade                   {grade_s:7.2f}")
-    print(f"                       of it, marking          {marking_s:7.2f}  (one job's time)")
-    print(f"                       fresh pytest process    {pytest_s:7.2f}")
-    print(f"  attention alone      grade                   {alone_s:7.2f}")
-    print(f"                       nbgrader autograde      {nbgrader_s:7.2f}")
-    by_pytest, by_nbgrader = pytest_s / grade_s, nbgrader_s / alone_s
-    print(f"times faster than fresh pytest                 {by_pytest:7.1f}"
-          f"  (budget: {_TIMES_FASTER_THAN_PYTEST:g})")  # fmt: skip
-    print(f"times faster than nbgrader                     {by_nbgrader:7.1f}"
-          f"  (budget: {_TIMES_FASTER_THAN_NBGRADER:g})")  # fmt: skip
-    return by_pytest >= _TIMES_FASTER_THAN_PYTEST and by_nbgrader >= _TIMES_FASTER_THAN_NBGRADER
+        pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions[:SMALL]) / SMALL
+        nbgrader_s = peer_nbgrader.seconds(folder / "nbgrader")
+    cores = os.cpu_count() or 1
+    work = floor.measure(CORE)
+    print(f"seconds per submission, distinct and perfect, start-up included, {cores} cores")
+    for size, one in curve.items():
+        print(f"  grade, a class of {size:5}         {one.seconds:7.3f}"
+              f"   (marking: {one.marking:.3f} of one job; {one.memory:.0f} MB)")  # fmt: skip
+    print(f"  grade, {CLASS}, one job            {single.seconds:7.3f}")
+    print(f"  grade, {CLASS}, two jobs           {double.seconds:7.3f}")
+    for size, one in alone.items():
+        print(f"  grade, {size:3}, attention alone   {one.seconds:7.3f}")
+    print(f"  fresh pytest process          {pytest_s:7.3f}")
+    print(f"  nbgrader, attention alone     {nbgrader_s:7.3f}")
+    print(f"  floor: the suite's own work   {work.suite:7.3f}   and a fork {work.fork:.3f}")
+    print(f"marking, against the floor          {single.marking / (work.suite + work.fork):7.2f}")
+    times = [
+        pytest_s / curve[SMALL].seconds,
+        pytest_s / curve[CLASS].seconds,
+        nbgrader_s / alone[SMALL].seconds,
+        nbgrader_s / alone[CLASS].seconds,
+        single.seconds / double.seconds,
+    ]
+    print("times as many submissions a minute as")
+    for (what, budget), found in zip(_BUDGETS.items(), times):
+        print(f"  {what:32}  {found:6.1f}   (budget: {budget:g})")
+    more = double.memory - single.memory
+    growth = curve[LARGE].memory - curve[CLASS].memory
+    print(f"memory of one more job              {more:7.0f} MB   (budget: {_PSS_MB:g})")
+    print(f"memory, {LARGE} against {CLASS}           {growth:+7.0f} MB")
+    fast = all(found >= budget for budget, found in zip(_BUDGETS.values(), times))
+    return fast and more <= _PSS_MB
 
 
-def _write_class(folder: Path) -> list[Path]:
+def _write_class(folder: Path, size: int) -> list[Path]:
     course = courses.load()
-    forms = [bank.solution(course), *bank.variants(course)]
+    core = (one for one in bank.variants(course) if one.id.startswith(CORE))
+    forms = [bank.solution(course), *core]
     written = []
-    for number in range(CLASS):
-        mine = folder / f"student-{number:02}"
+    for number in range(size):
+        mine = folder / f"student-{number:04}"
         mine.mkdir(parents=True)
         for unit, module in forms[number % len(forms)].modules.items():
-            text = f"# {number}\n{module.text}"
-            text = text if "from __future__" not in text else f"{module.text}\n# {number}\n"
+            text = f"{module.text}\n# {number}\n"
             (mine / f"{unit}.py").write_text(text, encoding="utf-8")
         written.append(mine)
     return written
 
 
-def _grade(submissions: Path, out: Path, *options: str) -> tuple[float, float]:
-    """Seconds per submission: of the whole run, and of marking by the journal."""
-    command = [sys.executable, "-m", "grader", "grade", str(submissions), "--out", str(out)]
-    whole = _seconds([*command, *options]) / CLASS
-    lines = (out / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [json.loads(line) for line in lines]
-    assert len(entries) == CLASS
-    results = [json.loads(p.read_text(encoding="utf-8")) for p in out.glob("*/result.json")]
+def _grade(folder: Path, submissions: Sequence[Path], *options: str) -> Run:
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        chosen, out = Path(name, "chosen"), Path(name, "out")
+        chosen.mkdir()
+        for one in submissions:
+            one.rename(chosen / one.name)
+        command = [sys.executable, "-m", "grader", "grade", str(chosen), "--out", str(out)]
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        samples = []
+        while process.poll() is None:
+            samples.append(_memory(process.pid))
+            time.sleep(0.25)
+        seconds = time.perf_counter() - started
+        for one in submissions:
+            (chosen / one.name).rename(one)
+        assert process.returncode == 0, "grading failed"
+        lines = (out / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+        marking = [json.loads(line)["seconds"] for line in lines]
+        results = [json.loads(p.read_text(encoding="utf-8")) for p in out.glob("*/result.json")]
+    assert len(marking) == len(submissions)
     assert all(r["score"] == r["max_score"] for r in results), "a perfect one lost points"
-    return whole, sum(entry["seconds"] for entry in entries) / CLASS
+    late = samples[len(samples) // 2 :]  # when all jobs are there
+    return Run(seconds / len(submissions), statistics.mean(marking), statistics.median(late))
 
 
-def _seconds(command: Sequence[str], cwd: Path = ROOT) -> float:
+def _memory(root: int) -> float:
+    """MB of a process and all below it, what is shared counted once; NaN where none may look."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    family = {root}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    total = 0
+    for pid in family:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except PermissionError:
+            return float("nan")
+        except OSError:  # it has just ended
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def _seconds(command: Sequence[str]) -> float:
     started = time.perf_counter()
-    run = subprocess.run(command, cwd=cwd, env=_WITH_SCRIPTS, capture_output=True, text=True)
-    if run.returncode != 0:
-        raise RuntimeError(f"{command} failed:\n{run.stdout}{run.stderr}")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command} failed:\n{done.stdout}{done.stderr}")
     return time.perf_counter() - started
-
-
-def _nbgrader(folder: Path) -> float:
-    """Seconds per submission of `nbgrader autograde` on a notebook with the attention exercise."""
-    source = folder / "source" / "attention" / "attention.ipynb"
-    source.parent.mkdir(parents=True)
-    source.write_text(json.dumps(_notebook()), encoding="utf-8")
-    (folder / "nbgrader_config.py").write_text(
-        "c = get_config()\nc.CourseDirectory.course_id = 'bench'\n", encoding="utf-8"
-    )
-    command = [sys.executable, "-m", "nbgrader"]
-    _seconds([*command, "generate_assignment", "attention", "--create"], cwd=folder)
-    for number in range(_NBGRADER_CLASS):
-        target = folder / "submitted" / f"s{number}" / "attention" / "attention.ipynb"
-        target.parent.mkdir(parents=True)
-        shutil.copy(source, target)
-    run = [*command, "autograde", "attention", "--create"]
-    return _seconds(run, cwd=folder) / _NBGRADER_CLASS
-
-
-_TEST = """
-import torch
-for case in range(8):
-    q, k, v = torch.randn(3, 4, 6), torch.randn(3, 5, 6), torch.randn(3, 5, 7)
-    mask = torch.rand(3, 4, 5) > 0.3
-    mask[..., 0] = True
-    output, weights = scaled_dot_product_attention(q, k, v, mask)
-    scores = (q @ k.transpose(-2, -1) / 6**0.5).masked_fill(~mask, -1e9)
-    torch.testing.assert_close(weights, torch.softmax(scores, -1))
-    torch.testing.assert_close(output, weights @ v)
-"""
-
-
-def _notebook() -> dict[str, object]:
-    """The attention module as a solution, and one graded cell that does less than our checks."""
-
-    def cell(id: str, text: str, grade: bool) -> dict[str, object]:
-        tags = {"grade": grade, "solution": not grade, "locked": grade, "grade_id": id,
-                "schema_version": 3, "task": False, "cell_type": "code"}  # fmt: skip
-        tags |= {"points": 10} if grade else {}
-        return {"cell_type": "code", "id": id, "metadata": {"nbgrader": tags}, "source": text,
-                "outputs": [], "execution_count": None}  # fmt: skip
-
-    text = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {"cells": [cell("answer", text, False), cell("test", _TEST, True)],
-            "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}  # fmt: skip

@@ -39,7 +39,17 @@ class TransformerEncoderLayerSimple(nn.Module):
         6. The mask reaches ``self_attn``, and hides keys as it does there.
         7. The gradient of these formulas reaches x, and the caller's x and mask stay as they were.
 
-    Source: Vaswani et al. 2017, sections 3.1, 3.3 and 5.4 (norm after the addition: "post-norm").
+    Elsewhere:
+        GPT-2 and most of what came after it normalise what goes into a sublayer ("pre-norm"), which
+        is easier to train when deep. Here the norm comes after the sum ("post-norm"), as in the
+        paper.
+        BERT and GPT have a GELU; the paper has the ReLU.
+        torch.nn.TransformerEncoderLayer drops attention weights and the inner numbers of the
+        feed-forward network too. The paper names the two places of clause 5.
+        An eps from 1e-12 to 1e-5 is usual; it is added to the variance, which counts all d_model
+        numbers, as nn.LayerNorm has it.
+
+    Source: Vaswani et al. 2017, sections 3.1, 3.3 and 5.4.
     """
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.1) -> None:
@@ -79,14 +89,21 @@ class TransformerEncoder(nn.Module):
         1. Each token starts as its row of ``embedding`` (nn.Embedding), unscaled, plus the row of
            ``positional`` (PositionalEncoding) for its place, added once.
         2. ``layers`` (nn.ModuleList) holds num_layers TransformerEncoderLayerSimple, each with
-           weights of its own, and they are applied in order.
+           weights of its own, and they are applied in order; what the last one gives is returned.
         3. Padding is hidden as a key from every query, in every layer, and real tokens are not:
            more padding at a sentence's end changes no real token's vector.
-        4. ``pad_id`` alone says what is padding; where it is not 0, token 0 is a real one.
+        4. ``pad_id`` alone says what is padding; where it is not 0, token 0 is a real one. The
+           token ids are left as they were.
         5. Dropout acts inside the layers, with the probability ``dropout``, and nowhere else.
         6. Wherever the module and the token ids live, forward works there: no mask and no table is
            left on the CPU.
         7. Every parameter is trained: the gradients reach ``embedding`` and all layers.
+
+    Elsewhere:
+        The paper multiplies the embedding by sqrt(d_model), since it shares the matrix with the
+        output layer, and drops numbers of the sum. Here nothing is shared and torch's embedding has
+        numbers of size 1 already; and dropout stands in one place.
+        Pre-norm stacks need a norm after the last layer. These layers end with one.
 
     Source: Vaswani et al. 2017, section 3.1 and figure 1, left half.
     """

@@ -28,6 +28,12 @@ def create_look_ahead_mask(seq_len: int) -> Tensor:
         2. A position sees itself and all before it: row i is True in the columns 0 to i.
         3. A position sees nothing that comes after it: row i is True in exactly i + 1 columns.
 
+    Elsewhere:
+        A mask of numbers, 0 where one may look and -inf where not, is added to the scores. A bool
+        one can be joined with others by &, in any dtype of scores.
+        Some hide the position itself too, or add an axis for the batch. Here a position always sees
+        itself, so that no row is empty, and one mask serves every batch.
+
     Source: Vaswani et al. 2017, section 3.2.3.
     """
     # Your code here.
@@ -48,10 +54,15 @@ def create_padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
         1. In each sentence, real tokens are True and padding is False.
         2. Padding is found wherever it stands: at the end, at the front or between real tokens.
         3. ``pad_id`` may be any number; where it is not 0, token 0 is a real one.
-        4. The token ids are left as they were.
+        4. The token ids are left as they were, and the mask lives where they do.
 
-    Source: "Attention Is All You Need" leaves it unsaid; see ``key_padding_mask`` of
-    torch.nn.MultiheadAttention, which means the opposite by True.
+    Elsewhere:
+        In ``key_padding_mask`` of torch.nn.MultiheadAttention, True means padding. Here it means a
+        real token, so that all masks of this course read alike.
+        Some give [batch, 1, 1, seq] at once. Which axes are missing depends on who uses the mask,
+        so here the user adds them.
+
+    Source: "Attention Is All You Need" leaves it unsaid.
     """
     # Your code here.
     raise NotImplementedError("masks.create_padding_mask")
@@ -76,6 +87,10 @@ def combine_masks(padding_mask: Tensor, look_ahead_mask: Tensor) -> Tensor:
            its place would see.
         3. The mask is bool, one [seq, seq] for each sentence after that sentence's own padding.
         4. Both masks are left as they were.
+
+    Elsewhere:
+        Some hide the rows of padding too, or fill rows that would see nothing. What such a row
+        gives is never read, and that it stays finite is the attention's care: here they stay.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """

@@ -34,6 +34,12 @@ class MultiHeadAttention(nn.Module):
         2. ``num_heads`` keeps the number of heads, and the int ``d_k`` is d_model / num_heads.
         3. A ``d_model`` that ``num_heads`` does not divide raises ValueError or AssertionError.
 
+    Elsewhere:
+        The paper writes matrices without a bias; torch's own module has biases, and so has this.
+        One Linear of 3 * d_model makes all three in one product; three can be told apart by name.
+        Some modules drop weights, add the query and normalise. Dropout, the sum and the norm belong
+        to the encoder's layer here, so that each stands in one place.
+
     Source: Vaswani et al. 2017, section 3.2.2.
     """
 
@@ -85,12 +91,21 @@ class MultiHeadAttention(nn.Module):
             1. Queries are w_q(query), keys are w_k(key) and values are w_v(value), also where the
                three inputs differ.
             2. Each head attends on its own slice, with scores divided by sqrt(d_k) of one head; the
-               weights of every head are returned, in training as in evaluation.
+               weights of every head are returned, and nothing is dropped, in training as in
+               evaluation.
             3. The heads' results are joined in order, position by position, and pass through w_o.
-            4. The output has one row per query, also where there are more or fewer keys.
+            4. The output has one row per query, also where there are more or fewer keys, and
+               forward works wherever the module and its inputs live.
             5. A mask hides keys where it is False, in the sentence, head and query that it names: a
                hidden key gets weight 0, and the visible ones share out 1.
-            6. The gradients of these formulas reach the three inputs and every parameter.
+            6. The gradients of these formulas reach the three inputs and every parameter; the
+               inputs and the mask are left as they were.
+
+        Elsewhere:
+            torch.nn.MultiheadAttention returns the mean of the heads' weights. Here each head's are
+            returned: that heads differ is what there is to see.
+            Some add the axis of the heads to the mask. Here it has that axis already, where it has
+            more than two.
 
         Source: Vaswani et al. 2017, section 3.2.2.
         """

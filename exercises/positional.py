@@ -39,6 +39,15 @@ class PositionalEncoding(nn.Module):
         6. A sentence longer than ``max_len`` raises an exception, where ``max_len`` is 2 or more.
         7. The caller's tensor is left as it was.
 
+    Elsewhere:
+        The authors' own code puts all sines first and all cosines after them. The paper's formula
+        has them in turn, and so has this table.
+        PyTorch's tutorial has a table [max_len, 1, d_model], for tokens [seq, batch, d_model], and
+        drops numbers of the sum; some code multiplies x by sqrt(d_model) first. Here the batch
+        comes first, and forward adds and does no more, so that it can be tried by itself.
+        Where a sentence is too long, some code makes a longer table, and some cuts. A model has
+        never met the positions that come then, so here it is an error.
+
     Source: Vaswani et al. 2017, section 3.5.
     """
 
@@ -76,6 +85,10 @@ class LearnedPositionalEmbedding(nn.Module):
            leaves the caller's tensor as it was.
         3. The gradient of the output reaches x and the first seq rows, and none of the others.
         4. Wherever the module and x live, forward works there: no index is left on the CPU.
+
+    Elsewhere:
+        BERT normalises the sum and drops some of its numbers. Here it is the sum alone, as in
+        PositionalEncoding, so that the two can be exchanged.
 
     Source: Devlin et al. 2019, "BERT", section 3; Gehring et al. 2017, section 3.1.
     """
@@ -118,6 +131,10 @@ def relative_shift_matrix(d_model: int, offset: int) -> Tensor:
         1. pe[pos + offset] = pe[pos] @ M: the row stands left of the matrix.
         2. The one M serves every position, at the start and thousands of tokens later.
         3. An offset of 0 leaves each row as it is, and a negative offset goes back by as much.
+
+    Elsewhere:
+        Books turn columns, M @ pe, and so write the transposed matrix. In this course a vector is a
+        row, as in x @ w_q.
 
     Source: Vaswani et al. 2017, section 3.5.
     """

@@ -12,9 +12,10 @@ void: a check counts as passed. A submission of ``*`` means everyone.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,6 +67,28 @@ def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjus
             f"{path}: its first line must be {','.join(_COLUMNS)}, with commas between"
         )
     return [_adjustment(path, rows.line_num, row, course, submissions) for row in rows]
+
+
+def hold(
+    adjustments: Iterable[Adjustment], path: Path, exercises: Collection[str], checks: Set[str]
+) -> None:
+    """See that what is declared void exists.
+
+    Args:
+        adjustments: of the file.
+        path: of the file.
+        exercises: which were graded.
+        checks: the ids of their checks; none where nothing was graded.
+
+    Raises:
+        AdjustmentError: a check has another name.
+    """
+    for a in adjustments:
+        graded = bool(checks) and a.target.split("/")[0] in exercises
+        if a.kind == "void" and graded and a.target not in checks:
+            near = difflib.get_close_matches(a.target, checks, n=1)
+            advice = f"did you mean {near[0]!r}?" if near else "each result.json lists them"
+            raise AdjustmentError(f"{path}: there is no check {a.target!r}; {advice}")
 
 
 def _adjustment(

@@ -9,23 +9,33 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from grader import adjustments, intake, sample
+from grader import adjustments, intake
 from grader import course as courses
 from grader import doctor as protections
-from grader import grade as grading
 from grader.course import Course, CourseError
-from grader.grade import Graded, Options
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
 from grader.report.language import Language
 from grader.score import score
+from grader.subject.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from grader.grade import Graded, Options, Report
 
 OK, UNGRADED, TROUBLE = 0, 1, 2
+
+_ENDING_SECONDS = 3.0  # in which the jobs of a run that was killed have gone
+
+_CLASS_OF_CLASSES = (
+    "{!r} was taken for one student, and holds modules of the same names in {} folders more."
+    " If these are students, name the folder that they lie in."
+)
 
 
 class ClassroomError(CourseError):
@@ -52,12 +62,19 @@ def run(
     started = time.monotonic()
     present = _protections(unsafe, spawn, device)
     with contextlib.ExitStack() as stack:
-        if submissions is None:
+        folder = submissions
+        if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sample-class-")))
-            sample.write(folder)
             console.print("No folder was named: this is the bundled sample class.", style="dim")
-        else:
-            folder = submissions
+        hide = (folder.resolve(), out.resolve())
+        sandbox = Sandbox(secret=hide, unsafe=unsafe, spawn=spawn, device=device)
+        stack.callback(sandbox.close)
+        sandbox.begin()  # it imports torch, and so do we meanwhile
+        from grader import grade as grading
+        from grader import sample
+
+        if submissions is None:
+            sample.write(folder)
         if out.resolve().is_relative_to(folder.resolve()):
             raise ClassroomError(
                 f"Results would lie among the submissions: name another --out than {out}."
@@ -66,20 +83,18 @@ def run(
         for name in intake.loose(folder):
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)
+        for one in found:
+            if one.submission.passed_by:
+                words = _CLASS_OF_CLASSES.format(one.submission.id, len(one.submission.passed_by))
+                console.print(words, style="yellow", markup=False)
         stack.enter_context(_alone(out))
-        options = Options(
-            course.closure(chosen),
-            jobs,
-            limit_s,
-            unsafe=unsafe,
-            device=device,
-            spawn=spawn,
-            secret_folders=(folder.resolve(), out.resolve()),
-        )
+        options = grading.Options(course.closure(chosen), jobs, limit_s, device=device)
         ids = [one.submission.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
-            grading.grade(course, found, out, options, present, progress)
+            grading.grade(course, found, out, options, sandbox, present, progress)
+    checks = {r.id for one in found if one.marked for r in one.marked.results}
+    adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
     rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
     gradebook.write(out, rows, chosen, language)
     gradebook.show(console, rows, language)
@@ -89,7 +104,8 @@ def run(
     )
     for row in rows:
         if row.status != "graded":
-            console.print(f"{row.submission.id}: {row.status}", style="yellow", markup=False)
+            words = f"{gradebook.printable(row.submission.id)}: {row.status}"
+            console.print(words, style="yellow", markup=False)
     return OK if all(row.status == "graded" for row in rows) else UNGRADED
 
 
@@ -170,17 +186,22 @@ def _alone(out: Path) -> Iterator[None]:
     except OSError as error:
         raise ClassroomError(f"Results cannot be written to {out}: {error}") from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ClassroomError(
-                f"Another run is writing to {out}. Wait, or name another --out."
-            ) from None
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise ClassroomError(
+                        f"Another run is writing to {out}. Wait, or name another --out."
+                    ) from None
+                time.sleep(0.1)
         yield
 
 
 @contextlib.contextmanager
-def _progress(console: Console) -> Iterator[grading.Report]:
+def _progress(console: Console) -> Iterator[Report]:
     """A bar on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         yield lambda id, done, all: print(f"{done} / {all}  {id!r}", file=sys.stderr)

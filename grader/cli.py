@@ -76,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
         "--write", action="store_true", help="write docs/tolerances.csv, not compare"
     )
     calibrate.set_defaults(run=_calibrate)
+    mutants = commands.add_parser("mutants", help="change the reference, and see it noticed")
+    mutants.add_argument("targets", nargs="*", metavar="TARGET")
+    mutants.set_defaults(run=_mutants)
+    pairs = commands.add_parser("pairs", help="what is said of two mistakes at once")
+    pairs.add_argument("targets", nargs="*", metavar="TARGET")
+    pairs.set_defaults(run=_pairs)
     grade = commands.add_parser("grade", help="a class, graded behind walls (Linux)")
     grade.add_argument(
         "submissions",
@@ -174,6 +180,18 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         arguments.device,
         arguments.write,
     )
+
+
+def _mutants(arguments: argparse.Namespace) -> int:
+    from grader import mutants
+
+    return mutants.run(arguments.targets)
+
+
+def _pairs(arguments: argparse.Namespace) -> int:
+    from grader import pairs
+
+    return pairs.run(arguments.targets)
 
 
 def _grade(arguments: argparse.Namespace) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,27 @@ class Exercise:
     takes: Mapping[str, str] = field(default_factory=dict)  # argument -> shape, "" where no tensor
     returns: tuple[str, ...] = ()  # the shape of each part
     dtype: str = ""  # an argument whose dtype is kept, a dtype, or "weights"
-    init: tuple[str, ...] = ()  # arguments of the constructor
+    init: tuple[str, ...] | None = None  # arguments of the constructor, where it is a class
     state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
     forbidden: tuple[str, ...] = ()  # operators that may not be called
+    stub: str = ""  # of a repair: the known mistake with which the solution is handed out
 
     @property
     def id(self) -> str:
         return f"{self.unit}.{self.name}"
+
+    @property
+    def is_class(self) -> bool:
+        return self.init is not None
+
+    @property
+    def kind(self) -> str:
+        """What it is, if it is no method: "function", "module" or, of a class without a call and
+        without parameters, "object".
+        """
+        if not self.is_class:
+            return "function"
+        return "module" if self.state or self.takes else "object"
 
     @property
     def max_score(self) -> float:
@@ -186,8 +201,43 @@ def _exercise(path: Path, unit: str, data: dict[str, Any]) -> Exercise:
     name = data.get("name")
     where = f"{unit}.{name}" if name else f"an exercise of the unit {unit}"
     _hold(path, where, data, ("name", "points"), known)
+    for key, (kind, is_kind) in _KINDS.items():
+        if key in data and not is_kind(data[key]):
+            raise CourseError(f"{path.name}: {where}: {key} must be {kind}; it is {data[key]!r}")
     given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     return Exercise(unit=unit, **given)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+_TEXT = ("a text", lambda value: isinstance(value, str))
+_TEXTS = ("a list of texts", _is_texts)
+_TABLE = ("a table of texts", _is_table)
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "name": _TEXT,
+    "points": (
+        "a list of numbers above 0, one for each clause",
+        lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value)),
+    ),
+    "minutes": ("a whole number", lambda value: type(value) is int and value >= 0),
+    "needs": _TEXTS,
+    "takes": _TABLE,
+    "returns": _TEXTS,
+    "dtype": _TEXT,
+    "init": _TEXTS,
+    "state": _TABLE,
+    "forbidden": _TEXTS,
+}
 
 
 def _hold(

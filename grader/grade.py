@@ -9,7 +9,6 @@ by `score`, so adjustments need no grading.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import hashlib
 import json
@@ -21,13 +20,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from grader import __version__, intake
 from grader.course import ROOT, Course, CourseError
 from grader.intake import IntakeError
-from grader.judge.suite import Suite, collect
+from grader.judge.suite import collect
 from grader.marker import Marked, Marker
 from grader.model import Message, Outcome, Submission, say
 from grader.report import record
@@ -49,11 +50,7 @@ class Options:
     jobs: int = 1
     check_limit_s: float = 10.0
     submission_limit_s: float = 120.0
-    unsafe: bool = False
     device: str = "cpu"  # or "cuda"
-    spawn: bool = False  # workers as on a GPU; results are the same
-    secret_folders: Sequence[Path] = ()  # besides the checkout, what no worker may see
-    cache: Path | None = None  # keeps what known mistakes give
 
     def depends_on(self) -> str:
         """What of these a result depends on."""
@@ -109,9 +106,11 @@ class Journal:
             "seconds": round(seconds, 3),
             "marked": marked.to_json(),
         }
-        torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if torn else "") + json.dumps(entry, ensure_ascii=False) + "\n")
+        line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
+        with self._path.open("ab+") as file:
+            file.seek(max(0, file.tell() - 1))  # it begins at the end
+            torn = file.read() not in (b"", b"\n")
+            file.write(b"\n" + line if torn else line)
             file.flush()
             os.fsync(file.fileno())
 
@@ -138,8 +137,6 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
     for path in sorted((ROOT / "solutions").rglob("*")):
         if path.suffix in (".py", ".toml"):
             course.update(path.read_bytes())
-    import torch
-
     made_by = (__version__, torch.__version__, sorted(protections), options.depends_on())
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
@@ -161,6 +158,7 @@ def grade(
     submissions: Sequence[Graded],
     out: Path,
     options: Options,
+    sandbox: Sandbox,
     protections: Sequence[str],
     progress: Report = lambda id, done, all: None,
 ) -> None:
@@ -171,12 +169,12 @@ def grade(
         submissions: filled in.
         out: the folder of the journal.
         options: how.
+        sandbox: where workers come from; it has begun to start.
         protections: what stands between a submission and the judge, for the key.
         progress: told whose turn it was, how many are done, and of how many.
     """
     secret = course_secret()
     keys = key(options, secret, protections)
-    options = replace(options, cache=out / ".cache" / keys.of(None))
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.submission)
@@ -196,8 +194,18 @@ def grade(
         progress(submission.id, done, len(todo))
 
     if todo:
+        torch.set_num_threads(1)  # jobs share the cores; and a fork must find no threads
         files = sorted(p for folder in SUITES for p in folder.glob("test_*.py"))
-        _mark(course, collect(files, secret), todo, options, keep)
+        marker = Marker(
+            course,
+            collect(files, secret),
+            sandbox,
+            options.exercises,
+            options.check_limit_s,
+            options.submission_limit_s,
+            out / ".cache" / keys.of(None),
+        )
+        _mark(marker, options.jobs, todo, keep)
     for graded in submissions:
         if not graded.problem:
             graded.marked = journal.known.get(graded.key)
@@ -206,21 +214,18 @@ def grade(
 Keep = Callable[[str, Marked, float], None]
 
 
-def _mark(
-    course: Course, suite: Suite, todo: Mapping[str, Submission], options: Options, keep: Keep
-) -> None:
+def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep) -> None:
     gc.collect()
     gc.freeze()  # the collector need not go through all of torch again and again
-    jobs = min(options.jobs, len(todo))
+    jobs = min(jobs, len(todo))
+    marker.sandbox.wait()
     if jobs <= 1:
-        with _sandbox(options) as sandbox:
-            marker = _marker(course, suite, sandbox, options)
-            for submission_key, submission in todo.items():
-                keep(*_timed(marker, submission_key, submission))
+        for submission_key, submission in todo.items():
+            keep(*_timed(marker, submission_key, submission))
         return
-    # Forked from here, so that every job has the collected suite; each puts up walls of its own.
+    # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, _begin_job, (course, suite, options)) as pool:
+    with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
         futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
         try:
             for future in as_completed(futures):
@@ -230,18 +235,24 @@ def _mark(
                 "A grading process was ended from outside (out of memory?). What was finished is"
                 " kept: run the same command again, or with fewer --jobs."
             ) from None
+        except BaseException:  # Ctrl-C, a full disk: nobody waits for what is being marked
+            pool.shutdown(wait=False, cancel_futures=True)
+            for job in multiprocessing.active_children():
+                job.kill()
+            raise
 
 
 _job: Marker  # of this process, where it is one of several
 
 
-def _begin_job(course: Course, suite: Suite, options: Options) -> None:
+def _begin_job(marker: Marker, run: int) -> None:
     global _job
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, which ends its jobs
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # go when the run is killed
-    sandbox = _sandbox(options)
-    sandbox.start()
-    atexit.register(sandbox.close)
-    _job = _marker(course, suite, sandbox, options)
+    if os.getppid() != run:
+        os._exit(1)  # it was killed just before
+    marker.sandbox.share()
+    _job = marker
 
 
 def _do_job(submission_key: str, submission: Submission) -> tuple[str, Marked, float]:
@@ -259,24 +270,3 @@ def _timed(
     except Exception as error:  # one submission must not stop a class
         marked = marker.failed(error)
     return submission_key, marked, time.monotonic() - started
-
-
-def _sandbox(options: Options) -> Sandbox:
-    return Sandbox(
-        secret=options.secret_folders,
-        unsafe=options.unsafe,
-        spawn=options.spawn,
-        device=options.device,
-    )
-
-
-def _marker(course: Course, suite: Suite, sandbox: Sandbox, options: Options) -> Marker:
-    return Marker(
-        course,
-        suite,
-        sandbox,
-        options.exercises,
-        options.check_limit_s,
-        options.submission_limit_s,
-        options.cache,
-    )

@@ -7,31 +7,38 @@ mistakes give) is made once. The journal's unit of work is `Marked`: results, no
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from grader.course import Course
-from grader.judge import bank, prove, standin
-from grader.judge.diagnose import Signature
+from grader.judge import bank, prove, scribe, standin
+from grader.judge.diagnose import Known, Signature
 from grader.judge.reference import Live, Recording, Remembered
-from grader.judge.suite import Check, Suite, suspected
+from grader.judge.suite import Check, Suite, ended
+from grader.judge.untouched import untouched
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.score import score
 from grader.subject import endings
+from grader.subject.faults import Failure, Fault
 from grader.subject.host import Host
-from grader.subject.proxy import Subject
+from grader.subject.proxy import Perform, Subject, forbidden_in
 from grader.subject.remote import RemoteHost, StandIn
 from grader.subject.sandbox import Sandbox
+from grader.subject.script import Replay, Script
 
 CHECK_LIMIT_S = 10.0
 SUBMISSION_LIMIT_S = 120.0
+_PASSING_MOST = 100  # answers that are kept of one check
 _ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
+
+Verdict = tuple[CheckResult, Signature | None]
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Marker:
     Args:
         course: the table.
         suite: the collected checks, with the course's secret.
-        sandbox: where workers come from.
+        sandbox: where workers come from. It may start, and be shared, after this.
         exercises: the ids to grade, what they stand on included.
         check_limit_s: seconds that one check may take.
         submission_limit_s: seconds that one submission may take.
@@ -80,17 +87,21 @@ class Marker:
     ):
         self._course = course
         self._suite = suite
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._exercises = list(exercises)
         self._check_limit_s = check_limit_s
         self._submission_limit_s = submission_limit_s
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        self._signatures: dict[str, dict[str, list[tuple[str, Signature]]]] = {}
+        self._given = bank.given(course, self._mistakes)
+        self._known: dict[str, Known] = {}
+        self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
         self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
+        host = Host(bank.solution(course), self._units)
+        self._scripts = scribe.write(course, suite, self._checks, host.perform, self._answers)
 
     def mark(self, submission: Submission) -> Marked:
         """Run every check, and what stands on an open exercise once more on a sound one."""
@@ -140,7 +151,9 @@ class Marker:
         unit = mine.exercise.unit
         stands_on = set(self._course.closure([exercise])) - {exercise}
         if unit in broken:
-            culprits = broken & _imports(submission, unit)
+            # Which imports failed, the worker says: it must not get what leads to its own answers.
+            imported = broken & _imports(submission, unit)
+            culprits = {other for other in imported if unit not in self._units_under(other)}
             stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
         open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
         untouched = mine.untouched is Outcome.NOT_ATTEMPTED and unit not in broken
@@ -158,6 +171,12 @@ class Marker:
         after = score(self._course, [exercise], second).score
         return second if after >= before else None
 
+    def _units_under(self, unit: str) -> set[str]:
+        """A unit, and those on which an exercise of it stands."""
+        exercises = self._course.exercises
+        own = [id for id in exercises if exercises[id].unit == unit]
+        return {exercises[id].unit for id in self._course.closure(own)}
+
     def _run(
         self,
         submission: Submission,
@@ -166,9 +185,9 @@ class Marker:
         stand_ins: Sequence[StandIn] = (),
     ) -> list[CheckResult]:
         host = RemoteHost(
-            self._sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
+            self.sandbox, submission, self._units, stand_ins, standin.answer, self._check_limit_s
         )
-        subject = Subject(self._course, host.perform)
+        as_given = untouched(submission, self._given)
         results: list[CheckResult] = []
         ends: Counter[tuple[str, Outcome]] = Counter()
         left: dict[str, Outcome] = {}  # exercises that are not tried any further
@@ -180,8 +199,10 @@ class Marker:
                 elif check.exercise in left:
                     words = endings.NOT_AGAIN
                     results.append(_unrun(check, left[check.exercise], words))
+                elif check.exercise in as_given:
+                    results.append(ended(check, Failure(Outcome.NOT_ATTEMPTED)))
                 else:
-                    result = self._one(check, subject)
+                    result = self._one(check, host)
                     results.append(result)
                     end = (check.exercise, result.outcome)
                     ends[end] += result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED)
@@ -198,43 +219,67 @@ class Marker:
 
     def _now(self) -> float:
         """Seconds, without those that workers took to be born."""
-        return time.monotonic() - self._sandbox.births_s
+        return time.monotonic() - self.sandbox.births_s
 
     def _standing_on(self, exercise: str) -> list[str]:
         """An exercise, and all that would meet what it has met."""
         return [id for id in self._exercises if exercise in self._course.closure([id])]
 
-    def _one(self, check: Check, subject: Subject) -> CheckResult:
-        result, self._found[check.id] = self._suite.run(check, subject, self._answers)
+    def _one(self, check: Check, host: RemoteHost) -> CheckResult:
+        script = self._scripts.get(check.id)
+        judged = self._played(check, script, host) if script else None
+        result, signature = judged or self._judged(check, host, host.perform)
+        self._found[check.id] = signature.kept() if signature else None
         return result
+
+    def _judged(self, check: Check, host: RemoteHost, perform: Perform) -> Verdict:
+        subject = Subject(self._course, perform, host.submission)
+        return self._suite.run(check, subject, self._answers)
+
+    def _played(self, check: Check, script: Script, host: RemoteHost) -> Verdict | None:
+        """The verdict on a check that is asked for at once; None where it must be asked in turn."""
+        passing = self._passing[check.id]
+        try:
+            raw = host.play(script)
+            exercise = self._course.exercises[check.exercise]
+            if raw.digest in passing and not forbidden_in(host.submission, exercise):
+                return ended(check, None), None
+            answers = host.read(script, raw)
+        except Failure as error:
+            return ended(check, error), None
+        except Fault:  # the answers could not cross together
+            return None
+        replay = Replay(script, answers)
+        verdict = self._judged(check, host, replay.perform)
+        if replay.left:
+            return None
+        if verdict[0].outcome is Outcome.PASSED and len(passing) < _PASSING_MOST:
+            passing.add(raw.digest)
+        return verdict
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        if signature is None or not signature.tells:
-            return result
-        known = self._known(result.exercise)
-        return suspected(result, signature, known, self._titles(result.exercise))
+        return self._known_of(result.exercise).compared(result, signature) if signature else result
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
         return bank.mistakes(self._course)
 
-    def _known(self, exercise: str) -> dict[str, list[tuple[str, Signature]]]:
-        """Check -> what each known mistake of the exercise gives there."""
-        if exercise not in self._signatures:
+    def _known_of(self, exercise: str) -> Known:
+        """What the known mistakes of an exercise give."""
+        if exercise not in self._known:
+            mistakes = [m for m in self._mistakes if m.exercise == exercise]
             path = self._cache / f"{exercise}.safetensors" if self._cache else None
             if path and path.exists():
-                self._signatures[exercise] = Recording.read(path).signatures
+                signatures = Recording.read(path).signatures
             else:
                 bench = prove.Bench(self._course, self._suite)
-                mistakes = [m for m in self._mistakes if m.exercise == exercise]
-                self._signatures[exercise] = prove.signatures(bench, mistakes)
+                signatures = prove.signatures(prove.tried(bench, mistakes))
                 if path:
-                    replace_file(path, Recording({}, self._signatures[exercise], {}).to_bytes())
-        return self._signatures[exercise]
-
-    def _titles(self, exercise: str) -> dict[str, tuple[str, str]]:
-        return {m.id: (m.title, m.hint) for m in self._mistakes if m.exercise == exercise}
+                    with contextlib.suppress(OSError):  # a full disk: then they are made again
+                        replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
+            self._known[exercise] = Known(signatures, bank.titles(mistakes))
+        return self._known[exercise]
 
 
 def _unrun(check: Check, outcome: Outcome, words: Message) -> CheckResult:

@@ -67,6 +67,7 @@ class Submission:
     modules: Mapping[str, Module]
     strays: tuple[str, ...] = ()  # names of Python files that are no unit
     notes: tuple[Message, ...] = ()
+    passed_by: tuple[str, ...] = ()  # folders with modules of the same names
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,11 @@ class CheckResult:
     message: tuple[Message, ...] = ()
     frames: tuple[str, ...] = ()
     mistake: str | None = None
-    suspects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # id -> title, hint
-    # Where there are several suspects: in which checks each of these is known to be found.
+    alike: Sequence[str] = ()  # the known mistakes that fail here in the same way
+    # Of these, where a value was judged: id -> title, hint; and the checks that it is known to fail
+    suspects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    telling: bool = False  # that value is one that little else would give
     printed: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -98,4 +101,5 @@ class CheckResult:
         fields["outcome"] = Outcome(fields["outcome"])
         fields["message"] = tuple(Message.from_json(line) for line in fields["message"])
         fields["frames"] = tuple(fields["frames"])
+        fields["suspects"] = {id: tuple(words) for id, words in fields["suspects"].items()}
         return cls(**fields)

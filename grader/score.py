@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from grader.course import Course, Exercise
 from grader.model import CheckResult, Outcome, say
+from grader.naming import named
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,26 @@ class ExerciseScore:
 
     @property
     def clauses(self) -> list[float]:
-        """The points of each clause, in order."""
-        lost = {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
+        """The points of each clause, in order.
+
+        Of a repair, clause 1 says that the fault is gone, and the others that nothing else has
+        gone with it: while the fault is there, they earn nothing, since they held from the start.
+        """
         checked = {check.clause for check in self.checks}
+        earned = set() if self.at_fault else checked - self._lost
         return [
-            points if number in checked - lost else 0.0
+            points if number in earned else 0.0
             for number, points in enumerate(self.exercise.points, 1)
         ]
+
+    @property
+    def at_fault(self) -> bool:
+        """A repair whose fault is still there."""
+        return bool(self.exercise.stub) and 1 in self._lost
+
+    @property
+    def _lost(self) -> set[int]:
+        return {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
 
     @property
     def score(self) -> float:
@@ -104,7 +118,7 @@ def score(
         ]
         through = id in followed
         if through or not open_needs:
-            checks = _named(checks)
+            checks = named(checks)
         else:  # what they found may be the doing of what they stand on
             theirs = [other for need in open_needs for other in scores[need].checks]
             checks = [
@@ -129,33 +143,3 @@ def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
         return check
     words = say("It stands on {exercise}: finish that first.", exercise=open_needs[0])
     return replace(check, outcome=Outcome.BLOCKED, message=(words, *check.message), mistake=None)
-
-
-def _named(checks: Sequence[CheckResult]) -> list[CheckResult]:
-    """Name the mistake where the checks of an exercise leave just one suspect.
-
-    A mistake that is known to show in a check is not it where that check passed, or failed on
-    something else.
-    """
-    suspected_in = {check.id: set(check.suspects) for check in checks}
-
-    def possible(check: CheckResult) -> set[str]:
-        return {
-            id
-            for id in check.suspects
-            if all(id in suspected_in.get(other, {id}) for other in check.found_in.get(id, ()))
-        }
-
-    suspected = [possible(check) for check in checks if check.suspects]
-    common = set.intersection(*suspected) if suspected else set()
-
-    def name(check: CheckResult) -> CheckResult:
-        left = possible(check) & common or possible(check)
-        if len(left) != 1:
-            return check
-        (mistake,) = left
-        title, hint = check.suspects[mistake]
-        lines = tuple(say(line) for line in (title, hint) if line)
-        return replace(check, mistake=mistake, message=lines + check.message)
-
-    return [name(check) for check in checks]

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from grader import course as courses
+from grader import naming
 from grader.course import ROOT, Course, Unit
-from grader.judge import bank, diagnose
+from grader.judge import bank, prove
 from grader.judge.bank import Mistake
-from grader.judge.diagnose import Signature
+from grader.judge.diagnose import Known
 from grader.judge.prove import Attempt, Bench, record, rubbish
 from grader.judge.suite import Suite, collect
+from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
 from release import stubs
@@ -55,8 +59,14 @@ class Validation:
         for attempt in right:
             if attempt.outcome is not Outcome.PASSED:
                 self.holes.append(f"the reference fails {attempt.check.id}: {attempt.error}")
-        untouched = list(self.bench.attempts(_stubs(self.course, self.bench), checks))
-        for attempt in untouched:
+        handed_out = _stubs(self.course, self.bench)
+        as_given = untouched(handed_out, bank.given(self.course, self.mistakes))
+        for exercise in unit.exercises:
+            if exercise.stub and exercise.id not in as_given:
+                self.holes.append(f"the stub of {exercise.id} is not known for what was handed out")
+        begun = [check for check in checks if check.exercise not in as_given]
+        stubbed = list(self.bench.attempts(handed_out, begun))
+        for attempt in stubbed:
             if attempt.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED):
                 self.holes.append(f"the stubs end {attempt.check.id} as {attempt.outcome.value}")
         variants = [v for v in self.variants if v.id.split("/")[0] == unit.name]
@@ -72,7 +82,7 @@ class Validation:
             str(sum(len(e.points) for e in unit.exercises)),
             f"{sum(not c.hidden for c in checks)}+{sum(c.hidden for c in checks)}",
             _share(a.outcome is Outcome.PASSED for a in right),
-            _share(a.outcome is Outcome.PASSED for a in untouched),
+            _share(a.outcome is Outcome.PASSED for a in stubbed),
             f"{accepted}/{len(variants)}",
             f"{caught}/{len(mistakes)}",
             f"{named}/{len(mistakes)}",
@@ -106,24 +116,57 @@ class Validation:
         return not failed
 
     def _mistakes(self, mistakes: Sequence[Mistake]) -> tuple[int, int]:
-        tried: dict[str, list[Attempt]] = {
-            m.id: list(self.bench.attempts(self.bench.mistaken(m), self.bench.checks([m.exercise])))
-            for m in mistakes
-        }
+        tried = prove.tried(self.bench, mistakes)
+        self._bites(tried.values())
+        self._tells_apart(mistakes, tried)
+        titles = bank.titles(mistakes)
+        known = Known(prove.signatures(tried), titles)
+        faults = {fault.id for fault in bank.faults(self.course, self.mistakes).values()}
         caught = named = 0
         for mistake in mistakes:
             failed = [a for a in tried[mistake.id] if a.outcome is not Outcome.PASSED]
-            if mistake.clause in {attempt.check.clause for attempt in failed}:
+            # With what a repair is handed out must show in the checks that students have.
+            seen = [a for a in failed if not (mistake.id in faults and a.check.hidden)]
+            if mistake.clause in {attempt.check.clause for attempt in seen}:
                 caught += 1
             else:
-                where = sorted({attempt.check.clause for attempt in failed})
+                where = sorted({attempt.check.clause for attempt in seen})
                 self.holes.append(
                     f"mistake {mistake.id} is to break clause {mistake.clause} of"
                     f" {mistake.exercise}; it breaks {where or 'none'}"
                 )
-            rivals = [m for m in mistakes if m.exercise == mistake.exercise]
-            named += _named(tried[mistake.id], {m.id: tried[m.id] for m in rivals}) == mistake.id
+            results = [known.compared(a.result, a.signature) for a in tried[mistake.id]]
+            told = {titles[check.mistake] for check in naming.named(results) if check.mistake}
+            named += told == {titles[mistake.id]}
         return caught, named
+
+    def _bites(self, tried: Iterable[Sequence[Attempt]]) -> None:
+        """Each clause is lost by some known mistake: what nothing fails, checks nothing."""
+        asked: set[tuple[str, int]] = set()
+        lost: set[tuple[str, int]] = set()
+        for attempt in itertools.chain.from_iterable(tried):
+            clause = attempt.check.exercise, attempt.check.clause
+            asked.add(clause)
+            if attempt.outcome is not Outcome.PASSED:
+                lost.add(clause)
+        for exercise, number in sorted(asked - lost):
+            self.holes.append(f"{exercise} clause {number}: no known mistake fails its checks")
+
+    def _tells_apart(
+        self, mistakes: Sequence[Mistake], tried: Mapping[str, Sequence[Attempt]]
+    ) -> None:
+        """No two mistakes of an exercise are one under every check."""
+        alike: dict[tuple[str, ...], list[Mistake]] = {}
+        for mistake in mistakes:
+            ends = (attempt.outcome.value for attempt in tried[mistake.id])
+            alike.setdefault((mistake.exercise, *ends), []).append(mistake)
+        for group in alike.values():
+            for one, other in itertools.combinations(group, 2):
+                if all(map(_indistinguishable, tried[one.id], tried[other.id])):
+                    self.holes.append(
+                        f"mistakes {one.id} and {other.id} of {one.exercise} are the same under"
+                        " every check"
+                    )
 
     def _rubbish(self, exercise: str) -> None:
         for kind, submission in rubbish(self.bench, exercise):
@@ -143,7 +186,12 @@ class Validation:
                     f"{PACKAGE}/{name} is not what solutions/ gives: run `make stubs`"
                 )
         self.suite.secret = ""
-        for unit, recording in record(self.bench, self.mistakes).items():
+        try:
+            recordings = record(self.bench, self.mistakes)
+        except AssertionError as error:
+            self.holes.append(f"nothing can be recorded: {error}")
+            return
+        for unit, recording in recordings.items():
             path = ANSWERS / f"{unit}.safetensors"
             if not recording.agrees_with(type(recording).read(path)):
                 self.holes.append(
@@ -152,24 +200,11 @@ class Validation:
                 )
 
 
-def _named(own: Sequence[Attempt], tried: dict[str, list[Attempt]]) -> str | None:
-    """What the report would call a submission that fared so; see `score`."""
-    known: dict[str, list[tuple[str, Signature]]] = {}
-    for id, attempts in tried.items():
-        for attempt in attempts:
-            if attempt.signature and attempt.signature.tells:
-                known.setdefault(attempt.check.id, []).append((id, attempt.signature))
-    passed = [attempt.check.id for attempt in own if attempt.outcome is Outcome.PASSED]
-    cleared = {id for check in passed for id, _ in known.get(check, ())}
-    common: set[str] | None = None
-    for attempt in own:
-        if attempt.signature is None:
-            continue
-        names = set(diagnose.suspects(attempt.signature, known.get(attempt.check.id, ())))
-        if names:
-            names -= cleared if len(names) > 1 else set()
-            common = names if common is None else common & names
-    return common.pop() if common and len(common) == 1 else None
+def _indistinguishable(one: Attempt, other: Attempt) -> bool:
+    """A check ended alike on two submissions: on equal tensors, or else with equal words."""
+    if one.signature and other.signature and isinstance(one.signature.found, Tensor):
+        return one.signature.fits(other.signature)
+    return str(one.error) == str(other.error)
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:

@@ -1,7 +1,8 @@
 """Stubs from solutions: what students fill in is generated, so that the two cannot drift.
 
 A stub is the solution's module with each ``### BEGIN SOLUTION`` ... ``### END SOLUTION`` block
-replaced by a ``raise`` that names its exercise.
+replaced by a ``raise`` that names its exercise. A repair keeps its block, with a fault in it: the
+known mistake that course.toml names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 from grader.course import ROOT, Course
+from grader.judge import bank
 
 _BLOCK = re.compile(
     r"^(?P<indent>[ ]*)### BEGIN SOLUTION\n(?P<body>.*?)^[ ]*### END SOLUTION\n", re.M | re.S
@@ -30,7 +32,11 @@ def stub(unit: str, text: str, course: Course) -> str:
 
     Raises:
         ValueError: a block stands outside of every exercise, or a marker has no partner.
+        CourseError: a fault is not in the bank, or does not fit.
     """
+    repairs = {e.id for e in course.exercises.values() if e.unit == unit and e.stub}
+    for id, fault in bank.faults(course).items() if repairs else ():
+        text = fault.apply(text) if id in repairs else text
     spans = list(_spans(unit, ast.parse(text), course))
 
     def replacement(block: re.Match[str]) -> str:
@@ -38,6 +44,8 @@ def stub(unit: str, text: str, course: Course) -> str:
         inside = [id for id, first, last in spans if first <= line <= last]
         if not inside:
             raise ValueError(f"solutions/{unit}.py, line {line}: this block is in no exercise")
+        if inside[-1] in repairs:
+            return block["body"]
         indent = block["indent"]
         return f'{indent}# Your code here.\n{indent}raise NotImplementedError("{inside[-1]}")\n'
 

@@ -34,8 +34,8 @@ def stable_softmax(scores: Tensor, dim: int = -1) -> Tensor:
     Contract:
         1. Along ``dim``, each weight is exp(score) divided by the sum of all exp(score).
         2. ``dim`` may be any axis, counted from either end; left out, it is the last.
-        3. Scores up to 1e4 in size, of either sign, still give the right and finite weights, even
-           where one row lies far above another.
+        3. Scores up to 1e4 in size, of either sign, still give the right and finite weights, as
+           exact as float32 arithmetic makes them, even where one row lies far above another.
         4. float16 scores give finite float16 weights, right up to float16's rounding.
         5. No ready-made softmax, log_softmax or attention is called.
         6. The gradient of this formula reaches the scores.
@@ -77,10 +77,21 @@ def scaled_dot_product_attention(
         3. Where a query sees at least one key, its hidden keys get weight 0 and the others share
            out 1 as if the hidden ones were not there.
         4. A query that sees no key leaves outputs, weights and gradients finite.
-        5. 3-D and 4-D inputs both work, with any mask that broadcasts to the weights.
+        5. 3-D and 4-D inputs both work, wherever they live, with any mask that broadcasts to the
+           weights.
         6. The gradients of these formulas, through the output and through the weights, reach query,
            key and value.
         7. Query, key, value and mask are left as they were.
+
+    Elsewhere:
+        In torch.nn.MultiheadAttention, True hides. Here it shows, as in torch's own
+        scaled_dot_product_attention: a mask then reads as "who sees whom", and two masks join by &.
+        Some code adds an axis for the heads to the mask. Here the caller does, [batch, 1, seq_q,
+        seq_k], so that heads may have masks of their own.
+        A query that sees no key gets zeros from one code, an even mixture from another. Either will
+        do: nobody reads that row. But NaN would spread from it to every gradient.
+        Some drop weights in training. A function does not know whether it is trained, so this one
+        drops none, and the weights that it returns are those that have mixed.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
     """
@@ -119,8 +130,14 @@ def self_attention(
     Contract:
         1. The weights are those of scaled dot-product attention from queries x @ w_q to keys
            x @ w_k.
-        2. The output mixes the values x @ w_v by these weights.
-        3. A mask hides keys as it does in scaled_dot_product_attention.
+        2. The output mixes the values x @ w_v by these weights, and its gradient reaches x and the
+           three matrices.
+        3. A mask hides keys as it does in scaled_dot_product_attention; the mask, x and the
+           matrices are left as they were.
+
+    Elsewhere:
+        A layer of attention often has biases, a matrix after the mixing and x added to the result.
+        They come later, with the modules; here it is the mixing alone.
 
     Source: Vaswani et al. 2017, section 3.2.3.
     """
@@ -154,8 +171,13 @@ def cross_attention(
     Contract:
         1. The weights are those of scaled dot-product attention from queries x @ w_q to keys
            memory @ w_k.
-        2. The output mixes the values memory @ w_v by these weights, one row per position of x.
-        3. A mask hides positions of memory as keys are hidden in scaled_dot_product_attention.
+        2. The output mixes the values memory @ w_v by these weights, one row per position of x, and
+           its gradient reaches x, memory and the three matrices.
+        3. A mask hides positions of memory as keys are hidden in scaled_dot_product_attention; the
+           mask, x, memory and the matrices are left as they were.
+
+    Elsewhere:
+        As in self_attention: no bias, no matrix after the mixing, nothing added to the result.
 
     Source: Vaswani et al. 2017, section 3.2.3; Bahdanau et al. 2015, section 3.1.
     """

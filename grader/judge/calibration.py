@@ -16,6 +16,7 @@ from grader.judge import bank
 from grader.judge.bank import Mistake
 from grader.judge.expect import Comparison, measured
 from grader.judge.prove import Attempt, Bench
+from grader.judge.reference import Remembered
 from grader.judge.suite import Check, Suite
 from grader.model import Outcome, Submission
 from grader.subject.verdicts import short
@@ -97,7 +98,7 @@ class Calibration:
             self._right(submission, secret, found)
         for mistake in self.mistakes if with_mistakes else ():
             self._mistaken(mistake, secret, found)
-        self.bench.answers.kept.clear()
+        self.bench.answers = Remembered(self.bench.live)  # another secret, other questions
         return found
 
     def _right(self, submission: Submission, secret: int, found: Evidence) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from grader.judge.tolerance import budget
+from grader.model import CheckResult
+
+_MOST = 1 << 16  # entries
 
 
 @dataclass(frozen=True)
@@ -18,18 +21,20 @@ class Signature:
     Attributes:
         step: how many expectations the check had made.
         outcome: how it failed.
-        found: the tensor that was judged.
+        found: the tensor that was judged; None where the code gave none.
     """
 
     step: int
     outcome: str
-    found: Tensor
+    found: Tensor | None
 
     def fits(self, other: Signature) -> bool:
         """The same failure, up to the dtype's budget."""
         if (self.step, self.outcome) != (other.step, other.outcome):
             return False
         mine, theirs = self.found, other.found
+        if mine is None or theirs is None:
+            return mine is theirs
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
             return False
         tolerance = budget(mine.dtype)
@@ -39,12 +44,54 @@ class Signature:
 
     @property
     def tells(self) -> bool:
-        """Says something: a single value, or the same one everywhere, could come from anything."""
-        return self.found.numel() > 1 and bool((self.found != self.found.flatten()[0]).any())
+        """It is no accident to give just this. One value, or the same one everywhere, could come
+        from anything, and NaN or inf from any overflow.
+        """
+        found = self.found
+        if found is None or not found.numel():
+            return False
+        return bool(torch.isfinite(found).all() and (found != found.flatten()[0]).any())
+
+    def kept(self) -> Signature | None:
+        """The same, of its own memory: a few entries may lie in a giant's. None for a giant: what
+        is larger than any check asks for comes from no known mistake.
+        """
+        if self.found is None:
+            return self
+        return replace(self, found=self.found.clone()) if self.found.numel() <= _MOST else None
 
 
-def suspects(failure: Signature, known: Iterable[tuple[str, Signature]]) -> list[str]:
-    """The known mistakes that give just this."""
-    if not failure.tells:
-        return []
-    return [mistake for mistake, signature in known if signature.fits(failure)]
+class Known:
+    """What known mistakes give, and what to say of them.
+
+    Args:
+        signatures: check -> how each mistake fails it, where it does.
+        titles: mistake -> title and hint.
+    """
+
+    def __init__(
+        self,
+        signatures: Mapping[str, Sequence[tuple[str, Signature]]],
+        titles: Mapping[str, tuple[str, str]],
+    ):
+        self._signatures = signatures
+        self._titles = titles
+        self._found_in: dict[str, list[str]] = {}
+        for check, given in signatures.items():
+            for mistake, _ in given:
+                self._found_in.setdefault(mistake, []).append(check)
+
+    def compared(self, result: CheckResult, signature: Signature | None) -> CheckResult:
+        """A check's result with the known mistakes that fail it in the same way."""
+        if signature is None:
+            return result
+        given = self._signatures.get(result.id, ())
+        alike = [mistake for mistake, known in given if known.fits(signature)]
+        suspects = alike if signature.found is not None else []
+        return replace(
+            result,
+            alike=alike,
+            suspects={mistake: self._titles[mistake] for mistake in suspects},
+            found_in={mistake: self._found_in[mistake] for mistake in suspects},
+            telling=signature.tells,
+        )

@@ -7,8 +7,11 @@ own fault, so checks compare through here alone.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +113,42 @@ class Expectation:
         if wrong.any():
             self._fail(*explain.difference(found, target.expand_as(found), wrong, tolerance))
 
+    def mentions(self, *words: Any) -> None:
+        """Be a text in which these words and numbers stand; one that is given twice, twice."""
+        text = self._found if isinstance(self._found, str) else shown(self._found)
+        missing = list((Counter(map(str, words)) - Counter(re.findall(r"\w+", text))).elements())
+        if missing:
+            self._fail(
+                say(
+                    "expected it to name {missing}; it says: {found}",
+                    missing=", ".join(missing),
+                    found=text,
+                )
+            )
+
+    def chooses(self, what: str, among: Sequence[str], right: str | None = None) -> None:
+        """Be one of some choices, and the right one if that is given.
+
+        The right one is not told: whoever chose wrong may be graded again.
+        """
+        if self._found is None:
+            raise Failure(Outcome.NOT_ATTEMPTED, say("Nothing is chosen for {what}.", what=what))
+        if self._found not in among:
+            near = difflib.get_close_matches(str(self._found), among, n=1)
+            found = describe_plain(self._found)
+            self._fail(
+                say(
+                    "For {what}, expected one of the list, such as {near!r}; found {found}",
+                    what=what,
+                    near=(near or among)[0],
+                    found=found,
+                )
+            )
+        if right not in (None, self._found):
+            chosen = torch.tensor([choice == self._found for choice in among])
+            words = say("With {what}, something else was wrong.", what=what)
+            raise Failure(Outcome.WRONG_VALUE, words, found=chosen)
+
     def differs_from(self, other: Tensor, least: float = 1e-6) -> None:
         """Differ somewhere, by ``least`` or more."""
         found = self._tensor()
@@ -188,8 +227,15 @@ class Expectation:
         return self._found  # type: ignore[no-any-return]
 
     def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE) -> None:
-        found = self._found if isinstance(self._found, Tensor) else None
+        found = self._found if isinstance(self._found, Tensor) else _spelled(self._found)
         raise Failure(outcome, *message, found=found)
+
+
+def _spelled(value: Any) -> Tensor | None:
+    """A list, tuple or dict as a tensor, by which a known mistake is recognised."""
+    if not isinstance(value, (list, tuple, dict)):
+        return None
+    return torch.tensor(list(shown(value).encode("utf-8", "replace")), dtype=torch.uint8)
 
 
 def describe_plain(value: Any) -> str:

@@ -17,8 +17,10 @@ def difference(found: Tensor, expected: Tensor, wrong: Tensor, tolerance: float)
         wrong: bool, same shape, True where they differ; True somewhere.
         tolerance: relative and absolute, for recognising a pattern.
     """
-    if bool((~torch.isfinite(found) & wrong).any()) and bool(torch.isfinite(expected).all()):
-        return nonfinite(found, ~torch.isfinite(found) & wrong)
+    bad = ~torch.isfinite(found) & wrong
+    both = torch.isnan(found) & torch.isnan(expected)  # NaN is not even equal to NaN
+    if bad.any() and bool(torch.isfinite(expected).all() or both.any()):
+        return nonfinite(found, bad)
     index = first(wrong)
     right, given = numbers(expected[tuple(index)], found[tuple(index)])
     lines = [

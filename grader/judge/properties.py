@@ -15,9 +15,10 @@ from torch import Tensor
 
 from grader.judge.draw import Draw
 from grader.judge.expect import expect
+from grader.judge.explain import number
 from grader.model import Outcome, say
 from grader.subject.faults import Failure
-from grader.subject.proxy import Call, Subject
+from grader.subject.proxy import Call, Module, Subject
 
 
 def alone_as_in_batch(call: Call, *names: str) -> None:
@@ -69,11 +70,61 @@ def unmoved_by(call: Call, draw: Draw, name: str, where: Tensor, unmoved: Sequen
         expect(part, where=still).equals(plain)
 
 
-def layout_does_not_matter(call: Call, *names: str) -> None:
-    """The same numbers in another memory layout give the same results."""
-    strided = {name: _strided(call[name]) for name in names}
-    for part, plain in zip(parts(call.but(**strided)()), parts(call())):
+def prefix_stands(
+    call: Call, length: int, axes: dict[str, Sequence[int]], results: Sequence[Sequence[int]]
+) -> None:
+    """What comes later is not looked at: without it, the first positions give what they gave.
+
+    Args:
+        call: under a look-ahead mask, or made of positions that do not meet.
+        length: how many positions are kept.
+        axes: argument -> the axes on which positions stand, those of the mask too.
+        results: for each part of the result, the axes on which positions stand.
+    """
+    short = call.but(**{n: _first(call[n], along, length) for n, along in axes.items()})
+    for part, plain, along in zip(parts(short()), parts(call()), results):
+        expect(part).equals(_first(plain, along, length))
+
+
+def same_in_single_precision(call: Call, *names: str) -> None:
+    """float32 arguments give float32 results, the same up to rounding.
+
+    Args:
+        call: float64, of a function; a module would have its weights converted.
+        names: the arguments that have a floating dtype.
+    """
+    single = call.but(**{name: call[name].float() for name in names})
+    for part, plain in zip(parts(single()), parts(call())):
+        expect(part).has_dtype(torch.float32)
+        expect(part).equals(plain, within=1e-4)
+
+
+def same_in_training(layer: Module, call: Call) -> None:
+    """In training, the result is that of evaluation.
+
+    Args:
+        layer: whose call it is; without dropout.
+        call: what is made twice.
+    """
+    layer.eval()
+    evaluated = parts(call())
+    layer.train()
+    for part, plain in zip(parts(call()), evaluated):
         expect(part).equals(plain)
+
+
+def layout_does_not_matter(call: Call, *names: str, turned: bool = True) -> None:
+    """The same numbers in another memory layout give the same results.
+
+    Args:
+        call: what is made again, with gaps between the numbers and with axes in another order.
+        names: the arguments whose layout changes.
+        turned: False where ``view`` may be used, which bears gaps, but no other order of axes.
+    """
+    for layout in (_with_gaps, _turned)[: 1 + turned]:
+        changed = call.but(**{name: layout(call[name]) for name in names})
+        for part, plain in zip(parts(changed()), parts(call())):
+            expect(part).equals(plain)
 
 
 def leaves_inputs_alone(subject: Subject, call: Call) -> None:
@@ -91,13 +142,49 @@ def leaves_inputs_alone(subject: Subject, call: Call) -> None:
         )
 
 
+def stays_on_accelerator(subject: Subject, call: Call) -> None:
+    """The call works on an accelerator, and takes nothing from there to the CPU."""
+    if not subject.on_accelerator(call):
+        raise Failure(
+            Outcome.WRONG_DEVICE,
+            say(
+                "On an accelerator, your code fetches numbers to the CPU (`.cpu()`, `.item()`,"
+                " `.tolist()`, `if tensor:`), where the rest of the model is not."
+            ),
+        )
+
+
+def lowers_the_loss(found: Tensor, start: Tensor, end: Tensor, least: Tensor, left: float) -> None:
+    """Training has covered the way from the first loss to the least one, but for a small part.
+
+    Args:
+        found: the weights that were learned.
+        start: the loss before.
+        end: the loss with these weights.
+        least: the least loss that there is.
+        left: which part of the way may be left.
+    """
+    if not bool(end - least <= left * (start - least)):  # NaN is no such thing
+        words = say(
+            "The loss was {start} before and is {end} now; the least is {least}. At most {left} of"
+            " the way may be left.",
+            start=number(start),
+            end=number(end),
+            least=number(least),
+            left=f"{left:.0%}",
+        )
+        raise Failure(Outcome.WRONG_VALUE, words, found=found)
+
+
 def repeats(call: Call) -> None:
     """The same call gives the same bits twice: nothing is random, nothing is kept."""
     for first, second in zip(parts(call()), parts(call())):
         expect(second).equals(first, within=0.0)
 
 
-def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None:
+def gradient_fits(
+    subject: Subject, call: Call, draw: Draw, *names: str, of: Sequence[int] | None = None
+) -> None:
     """The gradients are those of the values: held against a central difference.
 
     Args:
@@ -105,9 +192,12 @@ def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None
         call: float64, smooth at its arguments.
         draw: draws a random cotangent, since that of a sum is blind to a softmax, and a direction.
         names: the arguments to go by.
+        of: the parts of the result that are differentiated; all by default.
     """
-    step = 2.0**-17
+    step = 2.0**-8  # not finer: who computes a softmax in float32 has values that exact, not more
     cotangents = [draw.tensor(*part.shape) for part in parts(call())]
+    if of is not None:
+        cotangents = [c * (place in of) for place, c in enumerate(cotangents)]
     gradients = subject.vjp(call, cotangents, wrt=names)
     for name in names:
         direction = draw.tensor(*call[name].shape)
@@ -116,7 +206,7 @@ def gradient_fits(subject: Subject, call: Call, draw: Draw, *names: str) -> None
             for value in (call[name] + step * direction, call[name] - step * direction)
         )
         slope = (gradients[name] * direction).sum()
-        expect(slope).equals((ahead - behind) / (2 * step), within=1e-5)
+        expect(slope).equals((ahead - behind) / (2 * step), within=1e-3)
 
 
 def parts(value: Any) -> tuple[Any, ...]:
@@ -130,8 +220,18 @@ def _reorder(tensor: Tensor, axes: Sequence[int], order: Tensor) -> Tensor:
     return tensor
 
 
-def _strided(tensor: Tensor) -> Tensor:
-    """Equal to ``tensor``, but not contiguous."""
+def _first(tensor: Tensor, axes: Sequence[int], length: int) -> Tensor:
+    for axis in axes:
+        tensor = tensor.narrow(axis, 0, length)
+    return tensor
+
+
+def _with_gaps(tensor: Tensor) -> Tensor:
     wide = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype)
     wide[..., 0] = tensor
     return wide[..., 0]
+
+
+def _turned(tensor: Tensor) -> Tensor:
+    """As heads come out of a transpose: the first axis lies innermost."""
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1)

@@ -6,7 +6,7 @@ suite come from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from grader.course import Course
 from grader.judge import bank
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Signature
-from grader.judge.reference import Live, Recorder, Recording
-from grader.judge.suite import Check, Suite, verdict
-from grader.model import Outcome, Submission
+from grader.judge.reference import Live, Recorder, Recording, Remembered
+from grader.judge.suite import Answers, Check, Suite, verdict
+from grader.model import CheckResult, Outcome, Submission
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
 
@@ -31,6 +31,12 @@ class Attempt:
     outcome: Outcome
     signature: Signature | None
     error: BaseException | None
+
+    @property
+    def result(self) -> CheckResult:
+        """What a report would start from."""
+        check = self.check
+        return CheckResult(check.id, check.exercise, check.clause, check.title, self.outcome)
 
 
 class Bench:
@@ -48,7 +54,8 @@ class Bench:
         self.device = device
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
-        self.answers = Recorder(Live(Host(self.solution, self._units)))
+        self.live = Live(Host(self.solution, self._units))
+        self.answers: Answers = Remembered(self.live)
 
     def checks(self, exercises: Iterable[str], hidden: bool = True) -> list[Check]:
         """The checks of these exercises; without ``hidden``, the public ones."""
@@ -63,7 +70,7 @@ class Bench:
             value = host.perform(*args, **kwargs)
             return value if self.device == "cpu" else _home(value)  # as a wire does by itself
 
-        subject = Subject(self.course, perform)
+        subject = Subject(self.course, perform, submission)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -90,30 +97,43 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         AssertionError: the reference fails a check.
     """
     recordings: dict[str, Recording] = {}
+    given = bank.given(bench.course, mistakes)
+    bench.answers = recorder = Recorder(bench.live)
     for unit in bench.course.units:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = bench.checks(exercises, hidden=False)
-        bench.answers.kept.clear()
+        recorder.kept.clear()
         failed = [a for a in bench.attempts(bench.solution, checks) if a.error is not None]
         assert not failed, f"the reference fails {failed[0].check.id}: {failed[0].error}"
-        answers = {check: list(kept) for check, kept in bench.answers.kept.items()}
+        answers = {check: list(kept) for check, kept in recorder.kept.items()}
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
-        found = signatures(bench, own, hidden=False)
-        titles = {mistake.id: {"title": mistake.title, "hint": mistake.hint} for mistake in own}
-        recordings[unit.name] = Recording(answers, found, titles)
+        found = signatures(tried(bench, own, hidden=False))
+        shown = {mistake for kept in found.values() for mistake, _ in kept}
+        titles = bank.titles(m for m in own if m.id in shown)
+        own_given = {id: text for id, text in given.items() if id in exercises}
+        recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 
-def signatures(
+def tried(
     bench: Bench, mistakes: Iterable[Mistake], hidden: bool = True
-) -> dict[str, list[tuple[str, Signature]]]:
-    """Check -> what each of the mistakes gives there, where that tells something."""
+) -> dict[str, list[Attempt]]:
+    """Mistake -> how it fares in the checks of its exercise."""
+    return {
+        mistake.id: list(
+            bench.attempts(bench.mistaken(mistake), bench.checks([mistake.exercise], hidden))
+        )
+        for mistake in mistakes
+    }
+
+
+def signatures(attempts: Mapping[str, Iterable[Attempt]]) -> dict[str, list[tuple[str, Signature]]]:
+    """Check -> how each mistake fails it, where it does."""
     found: dict[str, list[tuple[str, Signature]]] = {}
-    for mistake in mistakes:
-        checks = bench.checks([mistake.exercise], hidden)
-        for attempt in bench.attempts(bench.mistaken(mistake), checks):
-            if attempt.signature is not None and attempt.signature.tells:
-                found.setdefault(attempt.check.id, []).append((mistake.id, attempt.signature))
+    for mistake, tries in attempts.items():
+        for attempt in tries:
+            if attempt.signature is not None:
+                found.setdefault(attempt.check.id, []).append((mistake, attempt.signature))
     return found
 
 
@@ -154,7 +174,8 @@ def _nan(function):
 def rubbish(bench: Bench, exercise: str) -> Iterator[tuple[str, Submission]]:
     """The reference with one exercise giving rubbish, in every kind."""
     unit, _, name = exercise.partition(".")
-    takes_forward = bench.course.exercises[exercise].init and bench.course.exercises[exercise].takes
+    entry = bench.course.exercises[exercise]
+    takes_forward = entry.is_class and entry.takes
     targets = [name, f"{name}.forward"] if takes_forward else [name]
     text = bench.solution.modules[unit].text
     for target in targets:

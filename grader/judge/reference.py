@@ -7,7 +7,9 @@ a digest of everything that goes in, so that a stale recording is noticed and ne
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from grader.judge.diagnose import Signature
+from grader.judge.diagnose import Known, Signature
 from grader.judge.tolerance import budget
 from grader.subject.host import Host
 from grader.subject.proxy import Call, Module, sorted_wrt, vjp_request
@@ -199,25 +201,28 @@ class Recording:
 
     Attributes:
         answers: check -> (fingerprint of the request, answer), in order.
-        signatures: check -> (mistake, what it gives there).
-        mistakes: id -> {"title": ..., "hint": ...}.
+        signatures: check -> (mistake, how it fails there).
+        titles: mistake -> title and hint.
+        given: repair -> its definition as students get it.
     """
 
     def __init__(
         self,
         answers: dict[str, list[tuple[str, Any]]],
         signatures: dict[str, list[tuple[str, Signature]]],
-        mistakes: dict[str, dict[str, str]],
+        titles: dict[str, tuple[str, str]],
+        given: dict[str, str],
     ):
         self.answers = answers
         self.signatures = signatures
-        self.mistakes = mistakes
+        self.titles = titles
+        self.given = given
 
     @classmethod
     def read(cls, path: Path) -> Recording:
         """Read a recording; a missing file is an empty one."""
         if not path.exists():
-            return cls({}, {}, {})
+            return cls({}, {}, {}, {})
         blob = path.read_bytes()
         size = int.from_bytes(blob[:8], "little")
         index = json.loads(json.loads(blob[8 : 8 + size])["__metadata__"]["index"])
@@ -227,15 +232,25 @@ class Recording:
             for check, kept in index["answers"].items()
         }
         signatures = {
-            check: [(id, Signature(step, outcome, tensors[key])) for id, step, outcome, key in kept]
+            check: [
+                (id, Signature(step, outcome, _unpack(found, tensors)))
+                for id, step, outcome, found in kept
+            ]
             for check, kept in index["signatures"].items()
         }
-        return cls(answers, signatures, index["mistakes"])
+        titles = {id: (title, hint) for id, (title, hint) in index["titles"].items()}
+        return cls(answers, signatures, titles, index["given"])
+
+    @functools.cached_property
+    def known(self) -> Known:
+        """The signatures, ready to be compared with."""
+        return Known(self.signatures, self.titles)
 
     def agrees_with(self, other: Recording) -> bool:
         """The same questions, and answers equal up to what another machine's libm may change."""
         return (
-            self.mistakes == other.mistakes
+            self.titles == other.titles
+            and self.given == other.given
             and _alike(self.answers, other.answers)
             and _alike(self.signatures, other.signatures)
         )
@@ -249,12 +264,11 @@ class Recording:
                 for check, kept in sorted(self.answers.items())
             },
             "signatures": {
-                check: [
-                    (id, s.step, s.outcome, _pack(s.found, tensors)["tensor"]) for id, s in kept
-                ]
+                check: [(id, s.step, s.outcome, _pack(s.found, tensors)) for id, s in kept]
                 for check, kept in sorted(self.signatures.items())
             },
-            "mistakes": self.mistakes,
+            "titles": self.titles,
+            "given": self.given,
         }
         metadata = {"index": json.dumps(index, ensure_ascii=False, sort_keys=True)}
         return bytes(save(tensors, metadata))
@@ -315,5 +329,19 @@ def _feed(digest: Any, value: Any) -> None:
         for item in value:
             _feed(digest, item)
         digest.update(b"]")
+    elif callable(value):
+        _feed(digest, _rests_on(value))
     else:
         digest.update(f"{value!r};".encode())
+
+
+def _rests_on(function: Any) -> list[Any]:
+    """What a check's own function is known by: its name, and what it has from the check around it.
+
+    Not its lists: such a one is a log, which is fuller after the student's call than before.
+    """
+    if not inspect.isfunction(function):
+        raise TypeError(f"{function!r:.80} goes to the reference; a `def` or a `lambda` can")
+    around = inspect.getclosurevars(function).nonlocals
+    kept = {name: value for name, value in around.items() if not isinstance(value, list)}
+    return [function.__qualname__, function.__defaults__, kept]

@@ -13,14 +13,13 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from grader.course import CourseError
-from grader.judge import diagnose
 from grader.judge.diagnose import Signature
 from grader.judge.draw import Draw
 from grader.judge.expect import begin, steps
@@ -122,7 +121,7 @@ class Suite:
         """Run one check.
 
         Returns:
-            What it raised, and the signature of its failure if a tensor was judged.
+            What it raised, and the signature of its failure, if it was the student's.
         """
         draw = Draw(check.id, self.secret)
         given = {"subject": subject, "draw": draw, "reference": Reference(answers)}
@@ -133,9 +132,7 @@ class Suite:
             check.function(**{name: given[name] for name in check.asks_for}, **check.parameters)
             subject.settle()
         except Failure as error:
-            found = error.found
-            signature = None if found is None else Signature(steps(), error.outcome.value, found)
-            return error, signature
+            return error, Signature(steps(), error.outcome.value, error.found)
         except Exception as error:  # our own fault, to be told
             return error, None
         return None, None
@@ -145,33 +142,15 @@ class Suite:
     ) -> tuple[CheckResult, Signature | None]:
         """Run one check and say what became of it, and on what it failed."""
         error, signature = self.attempt(check, subject, answers)
-        outcome, message, frames = verdict(check, error)
-        result = CheckResult(
-            check.id, check.exercise, check.clause, check.title, outcome, message, frames
-        )
-        return result, signature
+        return ended(check, error), signature
 
 
-def suspected(
-    result: CheckResult,
-    signature: Signature | None,
-    known: Mapping[str, Sequence[tuple[str, Signature]]],
-    titles: Mapping[str, tuple[str, str]],
-) -> CheckResult:
-    """The result with the known mistakes that give just what was found.
-
-    Args:
-        result: of one check.
-        signature: of its failure, if a tensor was judged.
-        known: check -> what each known mistake of the exercise gives there.
-        titles: title and hint of each known mistake.
-    """
-    names = diagnose.suspects(signature, known.get(result.id, ())) if signature else []
-    found_in = {
-        name: [check for check, given in known.items() if name in dict(given)]
-        for name in (names if len(names) > 1 else ())
-    }
-    return replace(result, suspects={name: titles[name] for name in names}, found_in=found_in)
+def ended(check: Check, error: BaseException | None) -> CheckResult:
+    """The result of a check that ended in ``error``."""
+    outcome, message, frames = verdict(check, error)
+    return CheckResult(
+        check.id, check.exercise, check.clause, check.title, outcome, message, frames
+    )
 
 
 def verdict(

@@ -7,14 +7,18 @@ The columns of `grades.csv` are a contract:
     score, max_score
     <exercise>  one column for each, in the order of the course
     notes       what was odd, and every adjustment
+
+It is UTF-8 and begins with a byte order mark (Python: `utf-8-sig`): without one, Excel on Windows
+garbles every name that is not English.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,8 @@ from rich.text import Text
 from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
 from grader.score import Score
+
+RESULT = "result.json"
 
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
@@ -52,15 +58,31 @@ def write(out: Path, rows: Iterable[Row], exercises: Sequence[str], language: La
     for row in rows:
         folder = out / row.submission.id
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(
-            folder / "result.json", json.dumps(row.result, ensure_ascii=False, indent=1) + "\n"
-        )
+        _replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
+    _remove_others(out, {row.submission.id for row in rows})
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
     for row in rows:
         writer.writerow([_cell(value) for value in _values(row, exercises, language)])
-    _replace(out / "grades.csv", table.getvalue())
+    _replace(out / "grades.csv", "\ufeff" + table.getvalue())
+
+
+def _remove_others(out: Path, ids: Set[str]) -> None:
+    """Take away the results of submissions that are no longer there; the journal keeps them."""
+    for path in out.glob(f"*/{RESULT}"):
+        if path.parent.name not in ids and _is_ours(path):
+            path.unlink()
+            with contextlib.suppress(OSError):  # something else lies beside it
+                path.parent.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return bool(result["schema"] and result["submission"] == path.parent.name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _values(row: Row, exercises: Sequence[str], language: Language) -> list[str]:
@@ -74,14 +96,19 @@ def _values(row: Row, exercises: Sequence[str], language: Language) -> list[str]
 
 def _cell(value: str) -> str:
     """A text that a spreadsheet takes for a text, not for a formula."""
-    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return f"'{value}" if value[:1] in tuple("=+-@\t\r\n＝＋－＠") else value
 
 
 def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
+    temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     temporary.replace(path)
+
+
+def printable(id: str) -> str:
+    """A submission's id as a terminal can take it."""
+    return "".join(c if c.isprintable() else "?" for c in id)
 
 
 def show(console: Console, rows: Iterable[Row], language: Language) -> None:
@@ -92,7 +119,7 @@ def show(console: Console, rows: Iterable[Row], language: Language) -> None:
     table.add_column("passed", justify="right")
     table.add_column("first open", overflow="fold")
     for row in rows:
-        shown = Text("".join(c if c.isprintable() else "?" for c in row.submission.id))
+        shown = Text(printable(row.submission.id))
         if row.score is None:
             words = "; ".join(language.render(note) for note in row.notes)
             table.add_row(shown, "-", "-", Text(words, "yellow"))

@@ -81,12 +81,20 @@ class Terminal:
                 "(judged on a sound version of what it stands on, since yours is open)"
             )
             self._write(Text(words, "dim"), 6)
+        if exercise.at_fault and exercise.untouched is None:
+            words = self._say("(points come once the fault is gone: once clause 1 holds)")
+            self._write(Text(words, "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
         elif exercise.untouched is Outcome.NOT_ATTEMPTED:
-            words = self._say("`raise NotImplementedError` still stands in it: write in its place.")
-            self._write(Text(words), 6)
+            untouched = say("`raise NotImplementedError` still stands in it: write in its place.")
+            if exercise.exercise.stub:
+                untouched = say(
+                    "It is as it was given: it runs, and has one fault. Its docstring says what"
+                    " somebody saw."
+                )
+            self._write(Text(self._say.render(untouched)), 6)
         if exercise.untouched is Outcome.BLOCKED or (common and exercise.untouched is None):
             return
         told: dict[str, int] = {}
@@ -176,6 +184,12 @@ def _next(exercise: ExerciseScore, folder: str) -> Message:
     if common and common.frames and exercise.untouched is None:
         place = common.frames[-1].split("\n")[0]
         return say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
+    if exercise.untouched and exercise.exercise.stub:
+        return say(
+            "next: find the fault of `{name}` in {folder}/{unit}.py and mend it, then:"
+            " make check ONLY={id}",
+            **names,
+        )
     if exercise.untouched:
         return say(
             "next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names

@@ -7,38 +7,116 @@ graded once more on a sound one. No text of the reference crosses; its values an
 
 from __future__ import annotations
 
+import builtins
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.utils._python_dispatch import _disable_current_modes
+
+from grader.subject.devices import MixedDevices
+from grader.subject.faults import Fault
 
 Ask = Callable[[Any], Any]
 
+_ENTRIES_MOST = 1 << 16  # of all tensors that a lent function is given: the worker chooses them
+_TEXT_MOST = 500
+
 
 class _Across(torch.autograd.Function):
-    """A call of the other side, of first order."""
+    """A call of the other side, of first order. `torch.func` may transform it, too."""
 
     @staticmethod
-    def forward(ctx: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
-        ctx.ask, ctx.request = ask, request
+    def forward(ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
+        value = ask({**request, "tensors": [_here(tensor) for tensor in tensors]})
+        away = [tensor.device for tensor in tensors if tensor.device.type != "cpu"]
+        return _moved(value, away[0]) if away else value  # what crosses comes back on the CPU
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.ask, ctx.request, *tensors = inputs
         ctx.save_for_backward(*tensors)
-        value = ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
-        if tensors:  # what crosses comes back on the CPU
-            value = _moved(value, tensors[0].device)
-        parts = value if isinstance(value, tuple) else (value,)
+        parts = output if isinstance(output, tuple) else (output,)
         flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
         ctx.mark_non_differentiable(*flat)
-        return value
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *cotangent: Tensor) -> Any:
-        tensors = [tensor.detach() for tensor in ctx.saved_tensors]
-        gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
-        return None, None, *(_moved(g, tensor.device) for g, tensor in zip(gradients, tensors))
+        own = ctx.saved_tensors
+        gradients = _Back.apply(ctx.ask, ctx.request, len(own), *own, *cotangent)  # type: ignore[no-untyped-call]
+        return None, None, *gradients
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
+        return _one_by_one(
+            lambda *one: _Across.apply(ask, request, *one),  # type: ignore[no-untyped-call]
+            info.batch_size, in_dims[2:], tensors,
+        )  # fmt: skip
+
+
+class _Back(torch.autograd.Function):
+    """The gradients of such a call: of the ``count`` tensors before the cotangents."""
+
+    @staticmethod
+    def forward(ask: Ask, request: dict[str, Any], count: int, *tensors: Tensor) -> Any:
+        if any(map(torch._C._functorch.is_legacy_batchedtensor, tensors)):
+            raise RuntimeError(
+                "many gradients of this function cannot be asked for at once:"
+                " leave out `vectorize=True` and `is_grads_batched=True`"
+            )
+        own, cotangent = [tensor.detach() for tensor in tensors[:count]], list(tensors[count:])
+        gradients = ask({**request, "tensors": own, "cotangent": cotangent})
+        return tuple(_moved(g, tensor.device) for g, tensor in zip(gradients, own))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *cotangent: Tensor) -> Any:
+        raise RuntimeError("this function has first derivatives alone")
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, ask: Ask, request: dict[str, Any], count: int, *tensors: Tensor
+    ) -> Any:
+        def back(*one: Tensor) -> tuple[Tensor, ...]:
+            gradients = _Back.apply(ask, request, count, *one)  # type: ignore[no-untyped-call]
+            return tuple(torch.zeros_like(t) if g is None else g for g, t in zip(gradients, one))
+
+        return _one_by_one(back, info.batch_size, in_dims[3:], tensors)
+
+
+def _one_by_one(
+    function: Callable[..., Any],
+    count: int,
+    axes: Sequence[int | None],
+    tensors: Sequence[Tensor],
+) -> tuple[Any, Any]:
+    """Make a call for each sample of a batch; the axis of the batch comes first in what it gives.
+
+    Args:
+        function: is called with the tensors of one sample.
+        count: how many samples there are.
+        axes: of each tensor, the axis of the batch; None where all samples share it.
+        tensors: what the batch is made of.
+    """
+    results = [
+        function(*(t if a is None else t.select(a, i) for t, a in zip(tensors, axes)))
+        for i in range(count)
+    ]
+    if isinstance(results[0], tuple):
+        parts = tuple(map(torch.stack, zip(*results)))
+        return parts, tuple(0 for _ in parts)
+    return torch.stack(results), 0
+
+
+def _here(tensor: Tensor) -> Tensor:
+    """What crosses for a tensor; one of the simulated accelerator has a shape and no numbers."""
+    return torch.zeros_like(tensor, device="cpu") if tensor.is_meta else tensor.detach()
 
 
 def _moved(value: Any, device: torch.device) -> Any:
@@ -59,6 +137,16 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         kwargs: likewise.
         state: a module's parameters and buffers, by name.
     """
+    request, tensors = _request(what, args, kwargs, state or {})
+    if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
+        raise MixedDevices("a call", tensors)
+    return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+
+
+def _request(
+    what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any], state: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Tensor]]:
+    """A question without its tensors, each of which it names by its place among them."""
     tensors: list[Tensor] = []
 
     def take(value: Any) -> Any:
@@ -73,9 +161,9 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         **what,
         "args": [take(arg) for arg in args],
         "kwargs": {name: take(arg) for name, arg in kwargs.items()},
-        "state": {name: take(value) for name, value in (state or {}).items()},
+        "state": {name: take(value) for name, value in state.items()},
     }
-    return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+    return request, tensors
 
 
 def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
@@ -111,6 +199,67 @@ def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
             return [None] * len(tensors)
         gradients = iter(torch.autograd.grad(total, wanted, allow_unused=True))
         return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
+
+
+# What the judge lends.
+
+
+class Lent(nn.Module):
+    """A function of the judge's, in the hands of the student's code.
+
+    It passes for a module, so that `.eval()` and `.to(...)` do it no harm. What it raises is raised
+    here, as if it had been called here.
+
+    Args:
+        ask: puts a question to the judge.
+        what: names the function.
+    """
+
+    def __init__(self, ask: Ask, what: dict[str, Any]):
+        super().__init__()
+        self._ask, self._what = ask, what
+
+    @classmethod
+    def within(cls, function: Callable[..., Any]) -> Lent:
+        """One of a judge in this process; all else is as through a wire."""
+        return cls(lambda request: give(request, function), {})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return call(self._put, self._what, args, kwargs)
+
+    def __deepcopy__(self, memo: Any) -> Lent:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"this function is only to be called; it has no `{name}`")
+
+    def _put(self, request: Any) -> Any:
+        try:
+            return self._ask(request)
+        except Fault as fault:
+            name, text = fault.detail["types"][0], fault.detail["text"]
+            kind = getattr(builtins, name, None)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                raise kind(text) from None
+            raise RuntimeError(f"{name}: {text}") from None
+
+
+def give(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+    """The other end of `Lent`.
+
+    Raises:
+        Fault: what the function has raised; it was called with what it cannot take.
+    """
+    try:
+        entries = sum(tensor.numel() for tensor in request["tensors"])
+        if entries > _ENTRIES_MOST:
+            raise ValueError(f"{entries} numbers are too many for this function")
+        with _disable_current_modes():  # its operators are not the student's
+            return answer(request, lambda args, kwargs, state: function(*args, **kwargs))
+    except Exception as error:
+        types = [kind.__name__ for kind in type(error).__mro__]
+        text = re.sub(r"[\w.]*<locals>\.", "", str(error))[:_TEXT_MOST]
+        raise Fault("raised", {"types": types, "text": text}) from error
 
 
 # Stand-ins. `init` is what an instance was made with: its positional and its named arguments.
@@ -177,6 +326,45 @@ def module(ask: Ask, exercise: str) -> type[nn.Module]:
             }
             state = dict(self.named_parameters()) | dict(self.named_buffers())
             return call(ask, what, args, kwargs, state)
+
+    StandIn.__name__ = StandIn.__qualname__ = exercise.rpartition(".")[2]
+    return StandIn
+
+
+def object_of(ask: Ask, exercise: str, methods: Sequence[str]) -> type:
+    """A class that stands in for a student's whose instances remember, and are no modules.
+
+    The judge remembers nothing: each question tells all that was done before.
+
+    Args:
+        ask: puts a question to the judge.
+        exercise: the class.
+        methods: the names of its methods; what else is asked for is an attribute.
+    """
+
+    class StandIn:
+        def __init__(self, *args: Any, **kwargs: Any):
+            self._made_with = [args, kwargs]
+            self._done: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if name not in methods:
+                request, tensors = self._question({"get": name})
+                return ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
+            return lambda *args, **kwargs: self._do(name, args, kwargs)
+
+        def _do(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self._done.append((name, args, kwargs))
+            request, tensors = self._question({})
+            return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+
+        def _question(self, what: dict[str, Any]) -> tuple[dict[str, Any], list[Tensor]]:
+            done = [[name, len(args), list(named)] for name, args, named in self._done]
+            flat = [arg for _, args, named in self._done for arg in (*args, *named.values())]
+            what = {"stand_in": exercise, "init": self._made_with, "done": done, **what}
+            return _request(what, flat, {}, {})
 
     StandIn.__name__ = StandIn.__qualname__ = exercise.rpartition(".")[2]
     return StandIn

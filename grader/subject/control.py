@@ -1,7 +1,8 @@
 """What the judge and the warm parent say to each other: short JSON messages, one a packet.
 
 The judge says `{"settings": ...}` once, then `{"fork": n}` (with the fork's end of a socket pair
-beside it) and `{"end": n}`. The parent says `{"ready": ...}`, `{"born": n, "report": {...}}` or
+beside it) and `{"end": n}`; `{"judge": true}` brings the control socket of one more judge. The
+parent says `{"ready": ...}` to the first, and to each `{"born": n, "report": {...}}` or
 `{"failed": n, "why": "..."}`, and for every fork that was born `{"ended": n, "status": s}` once.
 """
 

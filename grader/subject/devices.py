@@ -47,7 +47,7 @@ class MixedDevices(RuntimeError):
 
     def __init__(self, operator: str, operands: list[Tensor]):
         self.operator = operator
-        self.devices = tuple("accelerator" if _away(operand) else "cpu" for operand in operands)
+        self.devices = tuple("cpu" if operand.is_cpu else "accelerator" for operand in operands)
         super().__init__(
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"accelerator and cpu! (in {operator}, of {', '.join(self.devices)})"

@@ -27,11 +27,12 @@ KINDS: dict[str, dict[str, type]] = {
     "not_module": {"name": str, "type": str},  # a class that makes something else
     "no_unit": {"unit": str, "near": list},  # no such file
     "hung": {"unit": str},  # importing it has no end
-    "attribute": {"name": str},  # a module lacks it
+    "attribute": {"name": str, "holder": str, "type": str},  # what ends at a holder of a type
     "state_shape": {"name": str, "found": list, "expected": list},
     "shape": {"found": list, "expected": list},
     "no_tensor": {"found": str},
     "strange": {"text": str},  # what came back cannot cross to the judge
+    "too_large": {"text": str},  # it is more than may cross
     "forbidden": {"operators": list},
     "device": {"text": str},  # operands on different devices met
     "device_result": {"device": str},
@@ -66,6 +67,7 @@ def _is_plausible(name: str, kind: type, value: Any) -> bool:
         return kind is not list and isinstance(value, kind)
     numbers = name in ("found", "expected")
     plain = all(type(item) is (int if numbers else str) for item in value)
+    plain = plain and not (numbers and max(map(abs, value), default=0) >> 63)
     return plain and bool(value or name not in ("types", "operators"))
 
 
@@ -73,8 +75,10 @@ class Failure(Exception):
     """A check's verdict against the student: an outcome, and the words that explain it.
 
     Attributes:
-        found: the tensor that was judged, if one was: what a known mistake is recognised by.
+        found: what was judged, if anything was, plain data as text: what a known mistake is
+            recognised by.
         types: the class names of the student's exception, most special first.
+        text: what that exception said.
         standin: the exercise that isn't attempted, where that is the reason.
     """
 
@@ -86,6 +90,7 @@ class Failure(Exception):
         found: Any = None,
         types: Sequence[str] = (),
         standin: str = "",
+        text: str = "",
     ):
         super().__init__(outcome.value, *(line.text.format(**line.args) for line in message))
         self.outcome = outcome
@@ -94,3 +99,4 @@ class Failure(Exception):
         self.found = found
         self.types = tuple(types)
         self.standin = standin
+        self.text = text

@@ -11,6 +11,8 @@ import contextlib
 import difflib
 import inspect
 import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -21,6 +23,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.model import Submission
+from grader.subject.across import Lent
 from grader.subject.faults import Fault, Ref
 from grader.subject.modules import Finish, Namespace
 
@@ -60,6 +63,7 @@ class Host:
         self._units: dict[str, Any] = {}
         self._objects: dict[int, Any] = {}
         self._takes: list[str] = []
+        self._held: dict[int, Any] = {}  # functions that take their arguments in order
         self._dtypes: dict[int, torch.dtype] = {}  # what a module's weights were loaded in
 
     def perform(self, operation: str, takes: Sequence[str] = (), **arguments: Any) -> Data:
@@ -74,6 +78,10 @@ class Host:
             Fault: the student's code is at fault; says how.
         """
         self._takes = list(takes)
+        if "args" in arguments:
+            arguments["args"] = [self._given(arg) for arg in arguments["args"]]
+            named = arguments["kwargs"].items()
+            arguments["kwargs"] = {name: self._given(arg) for name, arg in named}
         try:
             return getattr(self, f"do_{operation}")(**arguments)
         except Exception as error:
@@ -107,8 +115,10 @@ class Host:
         """Call; give back the value and which arguments the call has changed."""
         theirs, named = _copies(args, kwargs, self._device)
         watch = Watch() if forbidden else contextlib.nullcontext()
+        function = self._function(target)
+        self._hold_order(function)
         with watch:
-            value = self._guard(self._function(target), *theirs, **named)
+            value = self._guard(function, *theirs, **named)
         if isinstance(watch, Watch) and watch.seen & set(forbidden):
             raise Fault("forbidden", {"operators": sorted(watch.seen & set(forbidden))})
         changed = [
@@ -119,14 +129,24 @@ class Host:
         return self._plain(value), changed
 
     def do_make(
-        self, target: Target, args: Sequence[Data], kwargs: dict[str, Data], ref: int
+        self,
+        target: Target,
+        args: Sequence[Data],
+        kwargs: dict[str, Data],
+        ref: int,
+        module: bool = True,
     ) -> None:
-        """Make an instance of a class, to be known by a number that the judge chooses: below 0."""
-        made = self._guard(self._function(target), *args, **kwargs)
-        if not isinstance(made, nn.Module):
+        """Make an instance of a class, to be known by a number that the judge chooses: below 0.
+
+        It must be a module where ``module`` says so.
+        """
+        function = self._function(target)
+        self._hold_order(function)
+        made = self._guard(function, *args, **kwargs)
+        if module and not isinstance(made, nn.Module):
             raise Fault("not_module", {"name": target[1], "type": type(made).__name__})
         self._objects[ref] = made
-        if self._device.type != "cpu":
+        if self._device.type != "cpu" and isinstance(made, nn.Module):
             self._guard(made.to, self._device)
 
     def do_vjp(
@@ -148,7 +168,7 @@ class Host:
         theirs, kwargs = _copies(args, kwargs, home)
         aliases = [leaves[i].clone() if i in leaves else arg for i, arg in enumerate(theirs)]
         module = self._objects[target[0]] if isinstance(target[0], int) else None
-        wanted = [leaves[i] for i in inputs] + [_find(module, name)[2] for name in parameters]
+        wanted = [leaves[i] for i in inputs] + [_tensor_of(module, name, "") for name in parameters]
 
         def run() -> list[Tensor | None]:
             value = function(*aliases, **kwargs)
@@ -181,8 +201,13 @@ class Host:
         if self._dtypes.get(ref) != dtype:  # it goes through the whole module each time
             module.to(dtype)
             self._dtypes[ref] = dtype
+        owners: dict[str, Any] = {}
         for name, value in state.items():
-            owner, leaf, tensor = _find(module, name)
+            owner_name, _, leaf = name.rpartition(".")
+            if owner_name not in owners:
+                owners[owner_name] = _walk(module, owner_name)
+            owner = owners[owner_name]
+            tensor = _tensor_of(owner, leaf, owner_name)
             if tensor.shape != value.shape:
                 found, expected = list(tensor.shape), list(value.shape)
                 raise Fault("state_shape", {"name": name, "found": found, "expected": expected})
@@ -205,7 +230,7 @@ class Host:
         owner_name, _, leaf = name.rpartition(".")
         owner = _walk(self._objects[ref], owner_name)
         if not hasattr(owner, leaf):
-            raise Fault("attribute", {"name": name})
+            raise _lacking(name, owner_name, owner)
         setattr(owner, leaf, value)
 
     def do_get(self, ref: int, name: str) -> Data:
@@ -262,10 +287,29 @@ class Host:
 
     # How it does them.
 
+    def _given(self, value: Data) -> Any:
+        """What the student's code is given for an argument: of a `Ref`, the object itself; of a
+        function of the judge's, one that it finds alike in every process.
+        """
+        if isinstance(value, Ref):
+            return self._objects[-value.number]  # the judge numbers from -1 down, see `do_make`
+        return Lent.within(value) if callable(value) and not isinstance(value, Lent) else value
+
     def _hold_device(self, value: Any, device: torch.device) -> None:
         left = [tensor for tensor in _tensors(value) if tensor.device.type != device.type]
         if left:
             raise Fault("device_result", {"device": str(left[0].device)})
+
+    def _hold_order(self, function: Callable[..., Any]) -> None:
+        """A name of the contract stands in its place: elsewhere it would get another's value."""
+        written = function.forward if isinstance(function, nn.Module) else function
+        written = getattr(written, "__func__", written)
+        if id(written) in self._held or not self._takes:
+            return
+        names = _places(function)
+        if any(name in self._takes[:i] + self._takes[i + 1 :] for i, name in enumerate(names)):
+            raise Fault("signature", {"found": _signature(function), "takes": self._takes})
+        self._held[id(written)] = written
 
     def _guard(
         self,
@@ -396,11 +440,28 @@ class _Rules:
 
 
 class Watch(_Rules, TorchDispatchMode):
-    """Notes the operators that are called, whatever name they were called by."""
+    """Notes the operators that are called, whatever name they were called by.
 
-    def __init__(self) -> None:
+    A mode is one thread's, so each thread that Python begins meanwhile gets one of its own.
+    """
+
+    def __init__(self, seen: set[str] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.seen = set()
+        self.seen = set() if seen is None else seen
+
+    def __enter__(self) -> Watch:
+        threading.setprofile(self._begin_thread)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        threading.setprofile(None)
+
+    def _begin_thread(self, *event: object) -> None:
+        """Called in a new thread, before it runs anything of the student's."""
+        sys.setprofile(None)
+        super(Watch, Watch(self.seen)).__enter__()  # type: ignore[no-untyped-call]
 
 
 def _copies(
@@ -447,10 +508,10 @@ def _dense(tensor: Tensor) -> Tensor:
 
 
 def _same(before: Tensor, after: Tensor) -> bool:
-    return before.shape == after.shape and torch.equal(
-        before.nan_to_num() if before.is_floating_point() else before,
-        after.nan_to_num() if after.is_floating_point() else after,
-    )
+    if torch.equal(before, after):
+        return True
+    floats = before.shape == after.shape and before.is_floating_point()
+    return floats and torch.equal(before.nan_to_num(), after.nan_to_num())  # NaN equals nothing
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -461,29 +522,42 @@ def _tensors(value: Any) -> list[Tensor]:
     return []
 
 
-def _walk(owner: Any, name: str) -> Any:
-    """Follow a dotted name. ``feed_forward[0]`` is the first nn.Linear inside ``feed_forward``."""
+def _walk(owner: Any, name: str, holder: str = "") -> Any:
+    """Follow a dotted name. ``feed_forward[0]`` is the first nn.Linear inside ``feed_forward``.
+
+    Args:
+        owner: where it begins.
+        name: the way from there.
+        holder: the way up to there.
+    """
+    whole = f"{holder}.{name}".lstrip(".")
     for part in filter(None, name.split(".")):
-        linear = re.fullmatch(r"(\w+)\[(\d+)\]", part)
         try:
-            if linear:
-                inside = getattr(owner, linear[1]).modules()
-                owner = [m for m in inside if isinstance(m, nn.Linear)][int(linear[2])]
+            if part.endswith("]"):
+                holder, place = part[:-1].split("[")
+                inside = getattr(owner, holder).modules()
+                owner = [m for m in inside if isinstance(m, nn.Linear)][int(place)]
             elif part.isdigit():
                 owner = owner[int(part)]
             else:
                 owner = getattr(owner, part)
         except (AttributeError, IndexError, TypeError):
-            raise Fault("attribute", {"name": name}) from None
+            raise _lacking(whole, holder, owner) from None
+        holder = f"{holder}.{part}".lstrip(".")
     return owner
 
 
-def _find(module: Any, name: str) -> tuple[Any, str, Tensor]:
-    owner_name, _, leaf = name.rpartition(".")
-    owner, tensor = _walk(module, owner_name), _walk(module, name)
+def _lacking(name: str, holder: str, owner: Any) -> Fault:
+    return Fault("attribute", {"name": name, "holder": holder, "type": type(owner).__name__})
+
+
+def _tensor_of(owner: Any, name: str, holder: str) -> Tensor:
+    """The tensor to which a dotted name leads; see `_walk`."""
+    tensor = _walk(owner, name, holder)
     if not isinstance(tensor, Tensor):
-        raise Fault("attribute", {"name": name})
-    return owner, leaf, tensor
+        whole = f"{holder}.{name}".lstrip(".")
+        raise _lacking(whole, whole, tensor)
+    return tensor
 
 
 def _near(name: str, names: Iterable[str]) -> list[str]:
@@ -500,6 +574,18 @@ def _text(error: BaseException) -> str:
         return str(error)[:_MAX_TEXT]
     except BaseException:
         return "(its text could not be made)"
+
+
+def _places(function: Callable[..., Any]) -> list[str]:
+    """The names of what it takes by place, in order."""
+    try:
+        if isinstance(function, nn.Module):
+            function = function.forward
+        parameters = inspect.signature(function).parameters.values()
+    except Exception:  # a signature of their own making
+        return []
+    by_place = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [parameter.name for parameter in parameters if parameter.kind in by_place]
 
 
 def _signature(function: Callable[..., Any]) -> str:

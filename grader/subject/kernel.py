@@ -3,10 +3,12 @@
 Sources: the man pages of the calls; the numbers are those of the kernel's own headers.
 """
 
+import contextlib
 import ctypes
 import os
 import struct
 import sys
+from collections.abc import Iterator
 
 ARCHITECTURE = os.uname().machine if struct.calcsize("P") == 8 else "32-bit"
 
@@ -85,6 +87,25 @@ def death_signal() -> int:
     found = ctypes.c_int(0)
     _checked(_libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(found), 0, 0, 0))
     return found.value
+
+
+@contextlib.contextmanager
+def memory_left(most: int) -> Iterator[None]:
+    """Within, this process can get so many bytes more; what asks for more, fails at once.
+
+    A few numbers that broadcast can make a function of ours fill any memory.
+    """
+    import resource  # which Windows lacks
+
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = now + most if soft == resource.RLIM_INFINITY else min(now + most, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def install_filter(program: bytes) -> None:

@@ -24,7 +24,7 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,7 +48,8 @@ class DeviceError(RuntimeError):
 
 @dataclass(frozen=True)
 class _Child:
-    number: int
+    judge: socket.socket
+    number: int  # by which its judge knows it
     pid: int
     watch: int  # a descriptor of the process, readable once it has ended
 
@@ -57,63 +58,72 @@ class Nursery:
     """Bears forks, ends them, and reports how they ended.
 
     Args:
-        judge: the control socket.
+        judge: the control socket of the first judge; others come by it.
         settings: what the judge wants.
         serve: what a fork does once it is locked; None where workers are spawned.
     """
 
     def __init__(self, judge: socket.socket, settings: control.Settings, serve: Serve | None):
-        self._judge = judge
+        self._judges = [judge]
         self._settings = settings
         self._serve = serve
-        self._children: dict[int, _Child] = {}
+        self._children: list[_Child] = []
 
     def run(self) -> None:
-        """Serve until the judge is gone, and leave no fork behind."""
+        """Serve until the last judge is gone, and leave no fork behind."""
         try:
-            while self._step():
-                pass
+            while self._judges:
+                self._step()
         finally:
-            for child in list(self._children.values()):
-                os.kill(child.pid, signal.SIGKILL)
-                self._bury(child)
+            self._end(self._children)
 
-    def _step(self) -> bool:
+    def _step(self) -> None:
         watched = select.poll()
-        watched.register(self._judge, select.POLLIN)
-        by_watch = {child.watch: child for child in self._children.values()}
-        for watch in by_watch:
-            watched.register(watch, select.POLLIN)
+        judges = {judge.fileno(): judge for judge in self._judges}
+        children = {child.watch: child for child in self._children}
+        for descriptor in [*judges, *children]:
+            watched.register(descriptor, select.POLLIN)
         for ready, _ in watched.poll():
-            if ready in by_watch:
-                child = by_watch[ready]
+            if ready in judges:
+                self._obey(judges[ready])
+            elif children[ready] in self._children:  # not just ended with its judge
+                child = children[ready]
                 status = self._bury(child)
-                control.send(self._judge, {"ended": child.number, "status": status})
-            elif not self._obey():
-                return False
-        return True
+                with contextlib.suppress(OSError):  # its judge may be leaving
+                    control.send(child.judge, {"ended": child.number, "status": status})
 
-    def _obey(self) -> bool:
+    def _obey(self, judge: socket.socket) -> None:
         try:
-            message, descriptors = control.receive(self._judge)
-        except EOFError:
-            return False
-        if "fork" in message:
+            message, descriptors = control.receive(judge)
+        except (EOFError, OSError):
+            self._end([child for child in self._children if child.judge is judge])
+            self._judges.remove(judge)
+            judge.close()
+            return
+        if "judge" in message:
+            self._judges.append(socket.socket(fileno=descriptors[0]))
+        elif "fork" in message:
             with socket.socket(fileno=descriptors[0]) as worker:
-                self._bear(message["fork"], worker)
-        elif message["end"] in self._children:  # else it ended before it was told to
-            os.kill(self._children[message["end"]].pid, signal.SIGKILL)
-        return True
+                self._bear(judge, message["fork"], worker)
+        else:
+            for child in self._children:
+                if (child.judge, child.number) == (judge, message["end"]):
+                    os.kill(child.pid, signal.SIGKILL)  # else it ended before it was told to
+
+    def _end(self, children: Sequence[_Child]) -> None:
+        for child in list(children):
+            os.kill(child.pid, signal.SIGKILL)
+            self._bury(child)
 
     def _bury(self, child: _Child) -> int:
         _, status = os.waitpid(child.pid, 0)
         os.close(child.watch)
-        del self._children[child.number]
+        self._children.remove(child)
         for left in Path(self._settings.scratch).glob(f"{lockdown.FOLDER}{child.pid}-*"):
             shutil.rmtree(left, ignore_errors=True)
         return os.waitstatus_to_exitcode(status)
 
-    def _bear(self, number: int, worker: socket.socket) -> None:
+    def _bear(self, judge: socket.socket, number: int, worker: socket.socket) -> None:
         ours, theirs = control.pair()
         with ours:
             first = os.fork()
@@ -122,15 +132,18 @@ class Nursery:
             theirs.close()
             ours.settimeout(_SPAWN_SECONDS if self._settings.spawn else _BIRTH_SECONDS)
             try:
-                answer = self._raise(number, ours, first)
+                answer = self._raise(judge, number, ours, first)
             except (OSError, EOFError) as problem:
                 answer = {"failed": f"it ended while it was born ({problem})"}
-        if "report" in answer:
-            control.send(self._judge, {"born": number, "report": answer["report"]})
-        else:
-            control.send(self._judge, {"failed": number, "why": answer["failed"]})
+        with contextlib.suppress(OSError):
+            if "report" in answer:
+                control.send(judge, {"born": number, "report": answer["report"]})
+            else:
+                control.send(judge, {"failed": number, "why": answer["failed"]})
 
-    def _raise(self, number: int, cradle: socket.socket, first: int) -> dict[str, Any]:
+    def _raise(
+        self, judge: socket.socket, number: int, cradle: socket.socket, first: int
+    ) -> dict[str, Any]:
         """Take the second fork over from the first; what it reports once it is locked."""
         try:
             born = control.receive(cradle)[0]
@@ -140,14 +153,15 @@ class Nursery:
         if "pid" not in born:
             return born
         pid = born["pid"]
-        self._children[number] = _Child(number, pid, os.pidfd_open(pid))
+        self._children.append(_Child(judge, number, pid, os.pidfd_open(pid)))
         control.send(cradle, {"pid": pid})  # now it is ours, and may ask to die with us
         return control.receive(cradle)[0]
 
     def _be_first(self, worker: socket.socket, cradle: socket.socket) -> NoReturn:
         """In the first fork: take namespaces, fork again, and go."""
         try:
-            self._judge.detach()  # closed by number; the object must not close it a second time
+            for judge in self._judges:
+                judge.detach()  # closed by number; the object must not close it a second time
             report: control.Report = {}
             lockdown.close_descriptors([worker.fileno(), cradle.fileno()])
             lockdown.leave_namespaces(report)
@@ -166,6 +180,7 @@ class Nursery:
         """In the second fork: lock everything and serve, or become an interpreter that does."""
         try:
             pid = control.receive(cradle)[0]["pid"]
+            os.setsid()  # Linux shares processors out by session: sixty threads get one share
             lockdown.let_go(report, [worker.fileno(), cradle.fileno()])
             if self._serve is None:
                 become(worker, cradle, report, self._settings, pid)

@@ -18,6 +18,7 @@ from grader.subject.wire import WireError
 
 _NESTED_MOST = 32
 _TEXT_MOST = 500  # characters of one text in a fault
+_ITEMS_MOST = 40  # of one list in a fault: a class has no more bases, a tensor no more axes
 
 
 class Peer:
@@ -73,17 +74,50 @@ class Peer:
         number = self._asked
         self._send("ask", number, question, deadline)
         while True:
-            kind, about, value = wire.receive(self._end, deadline, self._borrow)
-            if kind == "ask":
-                self._reply(about, value, deadline)
-            elif about != number:
-                raise WireError(f"it answers question {about}; {number} was asked")
-            elif kind == "answer":
-                return value
-            elif kind == "fault":
-                raise fault(value)
-            else:
-                raise WireError(f"an unknown kind {kind!r:.20}")
+            raw = self._next(deadline)
+            if raw is not None:
+                return self.value(raw, number)
+
+    def play(self, packed: bytes, deadline: float) -> wire.Raw:
+        """Put a question that was packed beforehand; the answer as it came.
+
+        Args:
+            packed: by `wire.pack`, with a number of its own.
+            deadline: of `time.monotonic`.
+
+        Raises:
+            TimeoutError, WireError: there will be no answer.
+        """
+        wire.push(self._end, packed, deadline)
+        while True:
+            raw = self._next(deadline)
+            if raw is not None:
+                return raw
+
+    def value(self, raw: wire.Raw, number: int) -> Any:
+        """What answers a question.
+
+        Raises:
+            Fault: the other side's.
+            WireError: it is no answer to this question.
+        """
+        kind, about, value = wire.parse(raw, self._borrow)
+        if about != number:
+            raise WireError(f"it answers question {about}; {number} was asked")
+        if kind == "answer":
+            return value
+        if kind == "fault":
+            raise fault(value)
+        raise WireError(f"an unknown kind {kind!r:.20}")
+
+    def _next(self, deadline: float) -> wire.Raw | None:
+        """Take one message: answer it, if it is a question."""
+        raw = wire.pull(self._end, deadline)
+        if not raw.asks:
+            return raw
+        _, about, value = wire.parse(raw, self._borrow)
+        self._reply(about, value, deadline)
+        return None
 
     def serve(self) -> None:
         """Answer until the other end is closed."""
@@ -110,8 +144,10 @@ class Peer:
             self._send(kind, number, value, deadline)
         except wire.WireClosed:
             raise
-        except WireError as error:  # it holds what cannot cross; nothing has been sent
-            self._send("fault", number, ["strange", {"text": str(error)}, []], deadline)
+        except (WireError, MemoryError) as error:  # it cannot cross; nothing has been sent
+            large = isinstance(error, (wire.TooLarge, MemoryError))
+            told: list[Any] = ["too_large" if large else "strange", {"text": str(error)}, []]
+            self._send("fault", number, told, deadline)
 
     def _send(self, kind: str, number: int, value: Any, deadline: float) -> None:
         wire.send(self._end, wire.Message(kind, number, value), self.lend, deadline)
@@ -126,7 +162,7 @@ def fault(value: Any) -> Fault:
     try:
         kind, detail, frames = value
         clean = {str(key): _clean(item) for key, item in dict(detail).items()}
-        found = Fault(str(kind), clean, [_text(str(frame), 300) for frame in frames[:20]])
+        found = Fault(str(kind), clean, [wire.text(str(frame), 300) for frame in frames[:20]])
     except (ValueError, TypeError, KeyError) as error:
         raise WireError(f"it is no fault: {error}") from None
     if not found.is_plausible():
@@ -137,16 +173,10 @@ def fault(value: Any) -> Fault:
 def _clean(value: Any) -> Any:
     """Hostile text made harmless, in plain data."""
     if isinstance(value, str):
-        return _text(value, _TEXT_MOST)
+        return wire.text(value, _TEXT_MOST)
     if isinstance(value, (list, tuple)):
-        return [_clean(item) for item in value[:100]]
+        return [_clean(item) for item in value[:_ITEMS_MOST]]
     return value
-
-
-def _text(text: str, most: int) -> str:
-    """Text that a terminal and a file can take: no half characters, no escape sequences."""
-    shown = (c if c == "\n" or c.isprintable() else "?" for c in text[:most])
-    return "".join(shown).encode("utf-8", "replace").decode()
 
 
 def seconds_from_now(seconds: float) -> float:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from grader.course import Course, Exercise
-from grader.model import Outcome, say
-from grader.subject import verdicts
-from grader.subject.faults import Failure, Fault
-from grader.subject.shapes import Sizes, bind, resolve
+from grader.model import Outcome, Submission, say
+from grader.subject import verdicts, written
+from grader.subject.faults import Failure, Fault, Ref
+from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
 Perform = Callable[..., Any]  # Host.perform, or a wire to one
 
@@ -44,22 +44,32 @@ class Call:
         return Call(self.function, tuple(bound.values()), {})
 
 
+@dataclass
+class Raised:
+    """An exception of the student's code, once it has been raised."""
+
+    text: str = ""
+
+
 class Subject:
     """The student's units, as attributes.
 
     Args:
         course: what each exercise takes and returns.
         perform: does one operation of the host.
+        submission: whose code it is; without one, no text is looked at.
 
     Attributes:
         changed: the names of the arguments that the last call has changed.
     """
 
-    def __init__(self, course: Course, perform: Perform):
+    def __init__(self, course: Course, perform: Perform, submission: Submission | None = None):
         self._course = course
         self._perform = perform
+        self._submission = submission
         self.changed: list[str] = []
         self._made = 0
+        self._verdict: Failure | None = None  # of a function that was lent
 
     def __getattr__(self, unit: str) -> _Unit:
         return _Unit(self, unit)
@@ -67,6 +77,7 @@ class Subject:
     def begin(self, seed: int) -> None:
         """A check begins."""
         self._made = 0
+        self._verdict = None
         self.perform("begin", seed=seed)
 
     def next_number(self) -> int:
@@ -85,18 +96,50 @@ class Subject:
             operation: see `Host.perform`.
             arguments: the operation's.
         """
+        if "args" in arguments:
+            arguments["args"] = tuple(map(self._given, arguments["args"]))
+            named = arguments["kwargs"].items()
+            arguments["kwargs"] = {name: self._given(value) for name, value in named}
         try:
             return self._perform(operation, **arguments)
         except Fault as fault:
             raise verdicts.of(fault) from fault
+        finally:
+            if self._verdict is not None:
+                raise self._verdict
+
+    def _given(self, value: Any) -> Any:
+        """An argument as it goes to the host: an instance of the student's own goes by its number,
+        and a function of the check's own runs here when the student's code calls it.
+
+        A verdict in it is the check's, whatever that code makes of the exception that it meets.
+        """
+        if isinstance(value, Module):
+            # Without its sign: a handle below 0 does not cross, since no host gives such a one.
+            return Ref(-value.number, value.exercise.name, value.exercise.kind == "module")
+        if not callable(value):
+            return value
+
+        def lent(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return value(*args, **kwargs)
+            except Failure as failure:
+                self._verdict = self._verdict or failure
+                raise
+
+        return lent
 
     @contextlib.contextmanager
-    def raises(self, *names: str) -> Iterator[None]:
-        """Expect the calls within to raise one of these exceptions, by class name."""
+    def raises(self, *names: str) -> Iterator[Raised]:
+        """Expect the calls within to raise one of these exceptions, by class name.
+
+        What it said is known when the block is over.
+        """
         self.settle()
         expected = " or ".join(names)
+        raised = Raised()
         try:
-            yield
+            yield raised
             self.settle()
         except Failure as failure:
             if not failure.types or failure.standin:
@@ -108,6 +151,7 @@ class Subject:
                     *failure.message,
                     frames=failure.frames,
                 ) from None
+            raised.text = failure.text
         else:
             raise Failure(
                 Outcome.WRONG_VALUE,
@@ -131,9 +175,12 @@ class Subject:
             Failure: something in ``wrt`` receives no gradient.
         """
         request = vjp_request(call, cotangent, wrt)
-        names = call.function._argument_names()
+        names, module = call.function._argument_names(), call.function.module
         gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", takes=names, **request)))
+        shapes = self._course.state_shapes(module.exercise.id, module.sizes) if module else {}
         for name, gradient in gradients.items():
+            if module and gradient is not None and name in shapes:  # else it is a forgery
+                expect_shape(gradient, resolve(shapes[name], module.sizes))
             if gradient is None:
                 raise Failure(
                     Outcome.WRONG_VALUE,
@@ -146,11 +193,22 @@ class Subject:
         return {name: gradients[name] for name in wrt}
 
     def written_out(self, call: Call) -> Any:
-        """Make a call in which the operators that the exercise forbids are the verdict.
+        """Make a call in which what the exercise forbids is the verdict: an operator that runs, or
+        a function that the source names.
 
         Elsewhere they are not looked for: using one costs the clause that forbids it, and no other.
         """
-        return call.function._call(call, forbidding=True)
+        value = call.function._call(call, forbidding=True)
+        found = self._submission and forbidden_in(self._submission, call.function.exercise)
+        if found:
+            words = say(
+                "Line {line} of your code names `{function}`, which this exercise does not allow:"
+                " see its contract.",
+                line=found.line,
+                function=found.name,
+            )
+            raise Failure(Outcome.FORBIDDEN_CALL, words)
+        return value
 
     def on_accelerator(self, call: Call) -> bool:
         """Make a call on the simulated accelerator; a fault of device is the verdict.
@@ -164,6 +222,27 @@ class Subject:
                 "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
             )
         )
+
+
+def expect_shape(found: Tensor, expected: tuple[int, ...]) -> None:
+    """Raise the verdict on another shape."""
+    if tuple(found.shape) != expected:
+        raise Failure(
+            Outcome.WRONG_SHAPE,
+            say(
+                "expected shape {expected}; found {found}",
+                expected=list(expected),
+                found=list(found.shape),
+            ),
+        )
+
+
+def forbidden_in(submission: Submission, exercise: Exercise) -> written.Named | None:
+    """What an exercise forbids and its code names."""
+    module = submission.modules.get(exercise.unit)
+    if module is None or not exercise.forbidden:
+        return None
+    return written.find(module.text, exercise.name, exercise.forbidden)
 
 
 def sorted_wrt(call: Call, wrt: Sequence[str]) -> list[str]:
@@ -217,7 +296,7 @@ class Function:
 
     def _call(self, call: Call, forbidding: bool = False) -> Any:
         names = self._argument_names()
-        if self.module is None and self.exercise.init:
+        if self.module is None and self.exercise.is_class:
             return self._make(call)
         value, changed = self.subject.perform(
             "call",
@@ -231,8 +310,8 @@ class Function:
         return enforce(self.exercise, self._sizes(call), value, self._dtype(call))
 
     def _argument_names(self) -> Sequence[str]:
-        is_class = self.module is None and self.exercise.init
-        return self.exercise.init if is_class else tuple(self.exercise.takes)
+        makes = self.module is None and self.exercise.is_class
+        return (self.exercise.init or ()) if makes else tuple(self.exercise.takes)
 
     def _bound(self, call: Call) -> dict[str, Any]:
         return dict(zip(self._argument_names(), call.args)) | call.kwargs
@@ -260,11 +339,12 @@ class Function:
         number = self.subject.next_number()
         self.subject.perform(
             "make",
-            takes=self.exercise.init,
+            takes=self._argument_names(),
             target=self.target,
             args=call.args,
             kwargs=call.kwargs,
             ref=number,
+            module=self.exercise.kind == "module",
         )
         return Module(self.subject, self.exercise, number, call, self._sizes(call))
 
@@ -312,7 +392,17 @@ class Module:
 
     def get(self, name: str) -> Any:
         """An attribute: data or a tensor; what is neither comes as a `Ref`."""
-        return self.subject.perform("get", ref=self.number, name=name)
+        value = self.subject.perform("get", ref=self.number, name=name)
+        if isinstance(value, Tensor) and value.is_complex():
+            raise Failure(
+                Outcome.WRONG_DTYPE,
+                say(
+                    "`{name}` should hold real numbers; it holds {found}",
+                    name=name,
+                    found=verdicts.short(value.dtype),
+                ),
+            )
+        return value
 
     def describe(self) -> dict[str, Any]:
         """Parameters, buffers (name -> shape), trained (names), modules (name -> class name)."""
@@ -340,7 +430,16 @@ class Module:
         return self.on(*args, **kwargs)()
 
 
-_PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": list}
+_PLAIN = {
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "dict": dict,
+    "tuple or None": (tuple, type(None)),
+    "list or tuple": (list, tuple),
+}
 
 
 def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | None) -> Any:
@@ -349,7 +448,9 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
     Raises:
         Failure: wrong_value, wrong_shape, wrong_dtype or wrong_device, with what was expected.
     """
-    if value is None:
+    if not exercise.returns:  # it is called for what it does
+        return None
+    if value is None and exercise.returns != ("tuple or None",):
         raise Failure(
             Outcome.WRONG_VALUE,
             say("`{name}` returned None. Is a `return` missing?", name=exercise.name),
@@ -398,13 +499,13 @@ def _part(
             ),
         )
     expected = resolve(spec, sizes)
-    if tuple(value.shape) != expected:
+    if not fits(tuple(value.shape), expected):
         raise Failure(
             Outcome.WRONG_SHAPE,
             say(
                 "expected shape [{letters}] = {expected}; found {found}",
                 letters=spec,
-                expected=list(expected),
+                expected=str(list(expected)).replace(str(ANY), "?"),
                 found=list(value.shape),
             ),
             found=value,

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from grader.model import Outcome, Submission, say
-from grader.subject import across, endings
+from grader.subject import across, endings, kernel
 from grader.subject.faults import Failure, Fault, Ref
-from grader.subject.peer import Peer
+from grader.subject.peer import Peer, fault
 from grader.subject.sandbox import Fork, Sandbox
-from grader.subject.wire import WireClosed, WireError
+from grader.subject.script import Operation, Script
+from grader.subject.wire import Raw, WireClosed, WireError
 
-StandIn = dict[str, str]  # {"exercise": id, "kind": "function" | "module" | "method"}
+_MEMORY_MOST = 256 << 20  # bytes that answering one question of a worker may take: a few suffice
+
+# {"exercise": id, "kind": "function" | "module" | "method" | "object", "methods": of an object}
+StandIn = dict[str, str]
 
 
 class RemoteHost:
@@ -49,7 +53,7 @@ class RemoteHost:
         limit_s: float = 10.0,
     ):
         self._sandbox = sandbox
-        self._submission = submission
+        self.submission = submission
         self._units = list(units)
         self._stand_ins = list(stand_ins)
         self._stand_in = stand_in
@@ -74,10 +78,7 @@ class RemoteHost:
             Failure: the worker is gone, or was ended.
         """
         if operation == "begin":
-            self._deadline = time.monotonic() + self._limit_s
-            self._waiting.clear()
-            if self._fork is None:
-                self._open()
+            self._begin()
         elif self._fork is None:  # the check goes on after its worker has gone
             raise Failure(Outcome.CRASHED, say("Its process had ended before."))
         if operation == "settle" and all(waiting == "begin" for waiting, _ in self._waiting):
@@ -90,6 +91,41 @@ class RemoteHost:
         if not _FITS.get(operation, _anything)(answer, arguments):
             self._crashed(WireError("an answer of the wrong form"))
         return answer
+
+    def play(self, script: Script) -> Raw:
+        """Ask for all that a check asks, at once; the answers as they came.
+
+        Raises:
+            Fault, Failure: as `perform`.
+        """
+        self._begin()
+        with self._watched():
+            return self._peer.play(script.packed, self._deadline)
+
+    def read(self, script: Script, raw: Raw) -> list[Any]:
+        """What each operation of a script gave; a fault where one was raised.
+
+        Raises:
+            Fault: the answers could not cross.
+            Failure: they are no answers; the worker was ended.
+        """
+        with self._watched():
+            given = self._peer.value(raw, script.number)
+            if not isinstance(given, list) or len(given) > len(script.operations):
+                raise WireError("answers of the wrong form")
+            return [self._read(one, value) for one, value in zip(script.operations, given)]
+
+    def _read(self, operation: Operation, given: Any) -> Any:
+        if not isinstance(given, list) or len(given) not in (1, 3):
+            raise WireError("an answer of the wrong form")
+        if len(given) == 3:
+            found = fault(given)
+            self._note(found)
+            return found
+        fits = _FITS.get(operation.name, _anything)
+        if not fits(given[0], operation.arguments):
+            raise WireError("an answer of the wrong form")
+        return given[0]
 
     def close(self) -> None:
         """End the worker."""
@@ -116,16 +152,23 @@ class RemoteHost:
                     self._fork = None
         self.close()
 
+    def _begin(self) -> None:
+        """A check begins."""
+        self._deadline = time.monotonic() + self._limit_s
+        self._waiting.clear()
+        if self._fork is None:
+            self._open()
+
     def _open(self) -> None:
         self._fork = self._sandbox.fork()
         self.shared = self._fork.shared
         self._deadline = time.monotonic() + self._limit_s  # its birth took none of the student's
         self._peer = Peer(self._fork.socket, self._answer, self._borrow)
-        modules = self._submission.modules.items()
+        modules = self.submission.modules.items()
         self._ask(
             {
                 "open": {name: (module.text, module.path) for name, module in modules},
-                "strays": list(self._submission.strays),
+                "strays": list(self.submission.strays),
                 "units": self._units,
                 "hung": sorted(self._hung),
                 "stand_ins": self._stand_ins,
@@ -135,13 +178,17 @@ class RemoteHost:
         )
 
     def _ask(self, question: dict[str, Any]) -> Any:
+        with self._watched():
+            return self._peer.ask(question, self._deadline)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """What the worker is asked within ends in a fault of the student's, or ends the worker."""
         try:
-            answer = self._peer.ask(question, self._deadline)
+            yield
             self._importing = ""
-            return answer
-        except Fault as fault:
-            if "importing" in fault.detail:
-                self.broken.add(str(fault.detail["importing"])[:50])
+        except Fault as found:
+            self._note(found)
             self._importing = ""
             raise
         except TimeoutError:
@@ -155,6 +202,14 @@ class RemoteHost:
             raise Failure(Outcome.TIMEOUT, text) from None
         except WireError as error:
             self._crashed(error)
+
+    def _note(self, found: Fault) -> None:
+        unit: Any = found.detail.get("importing")
+        if self._is_unit(unit):
+            self.broken.add(unit)
+
+    def _is_unit(self, name: Any) -> bool:
+        return isinstance(name, str) and name in self._units
 
     def _end_import(self) -> str:
         """The unit in whose import the question failed, if it did."""
@@ -179,20 +234,25 @@ class RemoteHost:
         """What the worker asks meanwhile; hostile, like all that it says."""
         if not isinstance(question, dict):
             raise WireError("no question")
-        if "importing" in question:
-            self._importing = str(question["importing"])[:50]
+        if "importing" in question:  # "" when it is over
+            unit = question["importing"]
+            self._importing = unit if self._is_unit(unit) else ""
             return None
         try:
-            if "lent" in question:
-                lent = self._peer.lent(int(question["lent"]))
-                return across.answer(question, lambda args, kwargs, state: lent(*args, **kwargs))
-            asked = question.get("make", question.get("stand_in"))
-            if self._stand_in is not None and asked in [s["exercise"] for s in self._stand_ins]:
-                return self._stand_in(question)
-        except WireError:
+            with kernel.memory_left(_MEMORY_MOST):
+                return self._lend(question)
+        except (WireError, Fault):
             raise
         except Exception as error:  # called with what it cannot take: the student's doing
             raise WireError(f"a question that has no answer: {error}") from None
+
+    def _lend(self, question: Mapping[str, Any]) -> Any:
+        """What the judge's own functions give for what the worker calls them with."""
+        if "lent" in question:
+            return across.give(question, self._peer.lent(int(question["lent"])))
+        asked = question.get("make", question.get("stand_in"))
+        if self._stand_in is not None and asked in [s["exercise"] for s in self._stand_ins]:
+            return self._stand_in(question)
         raise WireError("an unknown question")
 
     def _borrow(self, number: int) -> Any:

@@ -127,6 +127,7 @@ class Sandbox:
         self.births_s = 0.0
         self._idle: Fork | None = None
         self._parent: subprocess.Popen[bytes] | None = None
+        self._started = self._warm = False
         self._open = contextlib.ExitStack()
         self._next = 0
         self._running: set[int] = set()
@@ -147,6 +148,11 @@ class Sandbox:
 
     def start(self) -> None:
         """Start the warm parent, and wait until it is warm."""
+        self.begin()
+        self.wait()
+
+    def begin(self) -> None:
+        """Start the warm parent. It takes seconds, in which other things can be done."""
         self.close()
         with contextlib.ExitStack() as stack:
             if self._unsafe:
@@ -168,16 +174,43 @@ class Sandbox:
                     start_new_session=True,
                 )
             stack.callback(self._stop, self._parent)
+            self._open, self._started, self._warm = stack.pop_all(), True, False
             settings = Settings(
                 self._service, place.scratch, place.readable, place.become,
                 self.spawn, self.device, place.devices, self._limits,
             )  # fmt: skip
-            try:
+            with contextlib.suppress(OSError):  # then `wait` meets it too
                 control.send(self._control, {"settings": asdict(settings)})
-                self.parent = self._hear(_READY_SECONDS)["ready"]
-            except (OSError, EOFError) as problem:
-                raise JailError(self._why_not(problem)) from None
-            self._open = stack.pop_all()
+
+    def wait(self) -> None:
+        """Wait until the warm parent is warm."""
+        try:
+            self.parent = self._hear(_READY_SECONDS)["ready"]
+            self._warm = True
+        except (OSError, EOFError) as problem:
+            why = self._why_not(problem)
+            self.close()
+            raise JailError(why) from None
+
+    def share(self) -> None:
+        """In a process that was forked from the one that started the warm parent: from now on ask
+        it in the name of this process.
+
+        One warm parent then serves all, which saves the others' memory and the time to warm them.
+        """
+        ours, theirs = control.pair()
+        with theirs:
+            control.send(self._control, {"judge": True}, [theirs.fileno()])
+        self._control.close()
+        self._control, self._parent = ours, None
+        self._others = self._open  # not to be closed here, nor to be forgotten, which closes too
+        self._open = contextlib.ExitStack()
+        self._open.callback(self._leave)
+
+    def _leave(self) -> None:
+        self._control.close()  # the warm parent then ends our forks; with its last judge it goes
+        self._started = False
+        self._lose_all()
 
     def fork(self) -> Fork:
         """A worker, locked and waiting: one that was handed back, or a new one. Starts the warm
@@ -196,7 +229,7 @@ class Sandbox:
             self.births_s += time.monotonic() - started
 
     def _fork(self) -> Fork:
-        if self._parent is not None and self._parent.poll() is None:
+        if self._started:
             with contextlib.suppress(OSError, EOFError):  # it died just now, or no longer answers
                 return self._bear()
         self.start()
@@ -252,13 +285,14 @@ class Sandbox:
 
     def _stop(self, parent: "subprocess.Popen[bytes]") -> None:
         self._parent = None
-        self._control.close()  # it ends its forks and itself when it sees this
+        self._leave()
+        if not self._warm:
+            parent.kill()  # it would hear of it only once it has imported torch
         try:
             parent.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             parent.kill()
             parent.wait()
-        self._lose_all()
 
     def _lose_all(self) -> None:
         self._statuses |= dict.fromkeys(self._running, -9)
@@ -274,7 +308,7 @@ class Sandbox:
         return message
 
     def _end(self, number: int) -> None:
-        if number in self._running and self._parent is not None:
+        if number in self._running:
             with contextlib.suppress(OSError):  # a dead parent has ended it
                 control.send(self._control, {"end": number})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,10 +18,11 @@ def of(fault: Fault) -> Failure:
     judge: Callable[[dict[str, Any]], tuple[Any, ...]] = _VERDICTS[fault.kind]
     outcome, *message = judge(dict(fault.detail))
     types = fault.detail.get("types", ())
-    standin = fault.detail["text"] if types[:1] == ["NotImplementedError"] else ""
+    standin = fault.detail["text"] if _is_stub(fault.detail) else ""
     if "importing" in fault.detail:  # the call that may raise did not come to pass
         types = ()
-    return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin)
+    text = fault.detail["text"] if types else ""
+    return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin, text=text)
 
 
 def describe(value: Any, depth: int = 2) -> str:
@@ -60,11 +61,17 @@ def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _is_stub(detail: Mapping[str, Any]) -> bool:
+    """Raised by a stub, which says at most its name; torch says what it has no operator for."""
+    is_kind = list(detail.get("types", ()))[:1] == ["NotImplementedError"]
+    return is_kind and " " not in detail["text"]
+
+
 def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
     types, text = detail["types"], detail["text"]
     if "MemoryError" in types or "can't allocate memory" in text:
         return Outcome.OUT_OF_MEMORY, say("Your code asked for more memory than there is.")
-    if types[0] == "NotImplementedError":
+    if _is_stub(detail):
         return (Outcome.NOT_ATTEMPTED,)
     if "SyntaxError" in types:
         return Outcome.RAISED, say("Python cannot read this file: {text}", text=text)
@@ -95,6 +102,12 @@ _HELP_BY_TEXT = {
     "must match the size of tensor b": say(
         "Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis."
     ),
+    "shapes cannot be multiplied": say(
+        "Print both shapes: in `a @ b`, a's last axis meets b's last but one."
+    ),
+    "doesn't match hidden0": say(
+        "A cell takes one step of the whole batch: [batch, d_in] and [batch, d_hidden]."
+    ),
     "torch.return_types": say("A `max` along `dim` gives values and indices: take `.values`."),
     "only one element tensors can be converted": say(
         "Functions of `math` take one number; for tensors there are torch.exp, torch.sqrt, ..."
@@ -110,6 +123,13 @@ _HELP_BY_TEXT = {
     "Can't call numpy()": say("Stay with torch: numpy knows no gradient."),
     "modified by an inplace operation": say(
         "A tensor was changed in place (`-=`, `+=`, `x[...] = `): make a new one instead."
+    ),
+    "without overflow": say(
+        "A dtype has limits, which `torch.finfo(dtype)` tells: float16 ends at 65504."
+    ),
+    "running_mean should contain": say(
+        "A batch norm takes axis 1 for the features, and mixes sentences; the contract asks for"
+        " nn.LayerNorm."
     ),
     "view size is not compatible": say(
         "`view` needs the numbers in their order in memory: `reshape`, or `contiguous()` first."
@@ -147,19 +167,41 @@ def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _attribute(detail: dict[str, Any]) -> tuple[Any, ...]:
+    name, holder, kind = detail["name"], detail["holder"], detail["type"]
+    if not holder:
+        return Outcome.WRONG_VALUE, say(
+            "Your class has no `{name}`. The contract names its attributes: set it in `__init__`.",
+            name=name,
+        )
+    if kind == "NoneType" and holder.endswith("bias"):
+        return Outcome.WRONG_VALUE, say(
+            "`{name}` is None: `bias=False` leaves it out, and the contract asks for it.",
+            name=holder,
+        )
+    if name == holder:
+        return Outcome.WRONG_VALUE, say(
+            "`{name}` should be a tensor; it is of the class {type}.", name=name, type=kind
+        )
     return Outcome.WRONG_VALUE, say(
-        "Your class has no `{name}`. The contract names its attributes: set it in `__init__`.",
-        name=detail["name"],
+        "`{holder}` is of the class {type} and has no `{leaf}`. Make it as the contract says.",
+        holder=holder,
+        type=kind,
+        leaf=name.removeprefix(f"{holder}."),
     )
 
 
 def _state_shape(detail: dict[str, Any]) -> tuple[Any, ...]:
-    return Outcome.WRONG_SHAPE, say(
+    expected, found = detail["expected"], detail["found"]
+    line = say(
         "`{name}` should have shape {expected}; found {found}",
         name=detail["name"],
-        expected=detail["expected"],
-        found=detail["found"],
+        expected=expected,
+        found=found,
     )
+    if found == expected or found != expected[::-1]:
+        return Outcome.WRONG_SHAPE, line
+    exchanged = say("The sizes are exchanged: look at the order in which you hand them on.")
+    return Outcome.WRONG_SHAPE, line, exchanged
 
 
 _VERDICTS = {
@@ -195,7 +237,7 @@ _VERDICTS = {
     "forbidden": lambda detail: (
         Outcome.FORBIDDEN_CALL,
         say(
-            "Write it yourself: `{operator}` was called, which this exercise does not allow.",
+            "Your code calls `{operator}`, which this exercise does not allow: see its contract.",
             operator=detail["operators"][0].lstrip("_"),
         ),
     ),
@@ -216,6 +258,10 @@ _VERDICTS = {
     "strange": lambda detail: (
         Outcome.WRONG_VALUE,
         say("What came back cannot be judged: {text}", text=detail["text"]),
+    ),
+    "too_large": lambda detail: (
+        Outcome.OUT_OF_MEMORY,
+        say("What came back is too large to be judged: {text}", text=detail["text"]),
     ),
     "hung": lambda detail: (
         Outcome.TIMEOUT,

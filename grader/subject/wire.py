@@ -12,6 +12,7 @@ against the bytes that came, depth is bounded, and nothing but plain data and te
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import socket
@@ -52,6 +53,10 @@ class WireClosed(WireError):
     """Nobody is there any more."""
 
 
+class TooLarge(WireError):
+    """What was to be sent is more than may cross."""
+
+
 class Message(NamedTuple):
     """What is sent: a kind, the number of the question that it asks or answers, and a value."""
 
@@ -60,23 +65,42 @@ class Message(NamedTuple):
     value: Any
 
 
+class Raw(NamedTuple):
+    """A message as it came, not yet believed in anything."""
+
+    head: memoryview
+    body: memoryview
+
+    @property
+    def asks(self) -> bool:
+        """It is a question, as an honest peer begins one."""
+        return bytes(self.head[:10]) == b'{"k":"ask"'
+
+    @property
+    def digest(self) -> bytes:
+        digest = hashlib.sha256(self.head)
+        digest.update(self.body)
+        return digest.digest()
+
+
 def send(
     end: socket.socket,
     message: Message,
     lend: Callable[[Any], int],
     deadline: float = math.inf,
 ) -> None:
-    """Send a message.
+    """Send a message; see `pack` and `push`."""
+    push(end, pack(message, lend), deadline)
+
+
+def pack(message: Message, lend: Callable[[Any], int]) -> bytes:
+    """A message as it crosses.
 
     Args:
-        end: a connected stream socket.
         message: its value is plain data, dtypes, devices, tensors, `Ref`, and callables.
         lend: gives a callable, which stays here, a number.
-        deadline: of `time.monotonic`: who never reads must not hold us.
 
     Raises:
-        TimeoutError: the deadline has passed.
-        WireClosed: the other end is gone.
         WireError: the value holds something else.
     """
     packer = _Packer(lend)
@@ -91,9 +115,24 @@ def send(
     if len(head) > _HEADER_MOST:
         raise WireError(f"the message is too long: {len(head)} bytes")
     body = b"".join(packer.memories)
+    return _PREFIX.pack(len(head), len(body)) + head + body
+
+
+def push(end: socket.socket, packed: bytes, deadline: float = math.inf) -> None:
+    """Send what was packed.
+
+    Args:
+        end: a connected stream socket.
+        packed: by `pack`.
+        deadline: of `time.monotonic`: who never reads must not hold us.
+
+    Raises:
+        TimeoutError: the deadline has passed.
+        WireClosed: the other end is gone.
+    """
     _limit(end, deadline)
     try:
-        end.sendall(_PREFIX.pack(len(head), len(body)) + head + body)
+        end.sendall(packed)
     except TimeoutError:
         raise
     except OSError as error:
@@ -101,29 +140,45 @@ def send(
 
 
 def receive(end: socket.socket, deadline: float, borrow: Callable[[int], Any]) -> Message:
-    """Receive a message.
+    """Receive a message; see `pull` and `parse`."""
+    return parse(pull(end, deadline), borrow)
+
+
+def pull(end: socket.socket, deadline: float) -> Raw:
+    """Receive a message and leave it as it came.
 
     Args:
         end: a connected stream socket.
         deadline: of `time.monotonic`; infinite for none.
-        borrow: makes something of the number of a callable on the other side.
 
     Raises:
         TimeoutError: the deadline has passed.
         WireClosed: the other end is gone.
-        WireError: what came is no message.
+        WireError: it announces more than may come.
     """
     head_size, body_size = _PREFIX.unpack(_exactly(end, _PREFIX.size, deadline))
     if head_size > _HEADER_MOST or body_size > _BODY_MOST:
         raise WireError(f"it announces {head_size} + {body_size} bytes")
-    head = _exactly(end, head_size, deadline)
-    body = _exactly(end, body_size, deadline)
+    return Raw(_exactly(end, head_size, deadline), _exactly(end, body_size, deadline))
+
+
+def parse(raw: Raw, borrow: Callable[[int], Any]) -> Message:
+    """The message that came.
+
+    Args:
+        raw: what came.
+        borrow: makes something of the number of a callable on the other side.
+
+    Raises:
+        WireError: it is no message.
+    """
+    body = raw.body
     try:
-        header = json.loads(bytes(head))
+        header = json.loads(bytes(raw.head))
         memories, at = [], 0
         for size in header["s"]:
             # A copy of its own, so that each memory begins on a boundary that torch likes.
-            memories.append(bytearray(body[at : at + _count(size, body_size - at)]))
+            memories.append(bytearray(body[at : at + _count(size, len(body) - at)]))
             at += size
         unpacker = _Unpacker([_tensor(entry, memories) for entry in header["t"]], borrow)
         kind, number = header["k"], header["n"]
@@ -207,6 +262,8 @@ class _Packer:
         except RuntimeError as error:  # it is on the device `meta`, say
             raise WireError(f"a tensor cannot cross: {error}") from None
         name = _name(plain.dtype)
+        if plain.numel() > _ENTRIES_MOST:
+            raise TooLarge(f"a tensor of {plain.numel()} entries")
         memory = self._memory(plain)
         entry = [memory, name, plain.storage_offset(), list(plain.shape), list(plain.stride())]
         self.tensors.append(entry)
@@ -220,7 +277,7 @@ class _Packer:
             self._memory_numbers[address] = len(self.memories)
             self._room -= storage.nbytes()
             if self._room < 0:
-                raise WireError(f"the message holds more than {_BODY_MOST} bytes")
+                raise TooLarge(f"a message of more than {_BODY_MOST} bytes")
             flat = torch.empty(0, dtype=torch.uint8).set_(storage)
             self.memories.append(flat.numpy().tobytes())
         return self._memory_numbers[address]
@@ -252,10 +309,16 @@ class _Unpacker:
         if tag == "V":
             return torch.device(str(rest[0]))
         if tag == "R":
-            return Ref(_count(rest[0], 1 << 30), str(rest[1])[:100], rest[2] is True)
+            return Ref(_count(rest[0], 1 << 30), text(str(rest[1]), 100), rest[2] is True)
         if tag == "C":
             return self._borrow(_count(rest[0], 1 << 30))
         raise WireError(f"an unknown tag {tag!r:.20}")
+
+
+def text(given: str, most: int) -> str:
+    """Text that a terminal and a file can take: no half characters, no escape sequences."""
+    shown = (c if c == "\n" or c.isprintable() else "?" for c in given[:most])
+    return "".join(shown).encode("utf-8", "replace").decode()
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -12,7 +12,6 @@ import socket
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from grader.model import Module, Submission
@@ -67,12 +66,31 @@ class Worker:
         if "leave" in question:
             return self._leave()
         assert self._host is not None
+        if "play" in question:
+            return self._play(question["play"])
         answer = None
         for operation, arguments in question["do"]:
             if operation == "begin":
                 self._printed.clear()
             answer = self._host.perform(operation, **arguments)
         return answer
+
+    def _play(self, script: list[list[Any]]) -> list[Any]:
+        """What each operation of a check gives: `[value]`, or a fault's three fields.
+
+        It ends with the first fault that the check does not want.
+        """
+        assert self._host is not None
+        self._printed.clear()
+        answers: list[Any] = []
+        for operation, arguments, wants_fault in script:
+            try:
+                answers.append([self._host.perform(operation, **arguments)])
+            except Fault as fault:
+                answers.append([fault.kind, dict(fault.detail), list(fault.frames)])
+                if not wants_fault:
+                    break
+        return answers
 
     def _open(self, question: dict[str, Any]) -> None:
         if question["lasting"] and self._before is None:
@@ -99,11 +117,8 @@ class Worker:
         gc.collect()
         return self._before.changes() if self._before else []
 
-    def _borrow(self, number: int) -> Callable[..., Any]:
-        def lent(*args: Any, **kwargs: Any) -> Any:
-            return across.call(self.peer.ask, {"lent": number}, args, kwargs)
-
-        return lent
+    def _borrow(self, number: int) -> across.Lent:
+        return across.Lent(self.peer.ask, {"lent": number})
 
 
 class Printed(io.TextIOBase):
@@ -137,6 +152,8 @@ def _finish(ask: across.Ask, stand_ins: list[dict[str, str]]) -> dict[str, Finis
                 setattr(module, name, across.function(ask, exercise))
             elif entry["kind"] == "module":
                 setattr(module, name, across.module(ask, f"{module_unit(exercise)}.{name}"))
+            elif entry["kind"] == "object":
+                setattr(module, name, across.object_of(ask, exercise, entry["methods"].split()))
             else:
                 with contextlib.suppress(AttributeError):  # no such class: nothing to follow
                     cls = getattr(module, name)

@@ -11,7 +11,9 @@ from grader.judge.properties import (
     leaves_inputs_alone,
     parts,
     permutes_alike,
+    prefix_stands,
     repeats,
+    same_in_single_precision,
     unmoved_by,
 )
 
@@ -27,7 +29,7 @@ CROSS = "attention.cross_attention"
 @clause(SOFTMAX, 1)
 @pytest.mark.parametrize("shape", [(6,), (1, 1), (2, 5, 3, 4)], ids=["1d", "single", "4d"])
 def test_softmax_of_any_rank(subject, draw, reference, shape):
-    """Tensors with any number of axes work"""
+    """Scores with any number of axes get their weights"""
     call = subject.attention.stable_softmax.on(draw.tensor(*shape))
     expect(call()).equals(reference.call(call))
 
@@ -45,11 +47,24 @@ def test_softmax_of_strided_scores(subject, draw):
     layout_does_not_matter(subject.attention.stable_softmax.on(draw.tensor(3, 5), -1), "scores")
 
 
+@clause(SOFTMAX, 1)
+def test_softmax_is_blind_to_order(subject, draw):
+    """Scores in another order give their weights in that order"""
+    call = subject.attention.stable_softmax.on(draw.tensor(5, 3), 0)
+    permutes_alike(call, draw, {"scores": [0]}, [(0,)])
+
+
+@clause(SOFTMAX, 1)
+def test_softmax_of_each_row_by_itself(subject, draw):
+    """What scores stand in other rows does not matter"""
+    alone_as_in_batch(subject.attention.stable_softmax.on(draw.tensor(4, 3, 5), -1), "scores")
+
+
 @clause(SOFTMAX, 2)
 @pytest.mark.parametrize("dim", [1, 2, -1, -4])
 def test_softmax_along_each_of_four_axes(subject, draw, reference, dim):
-    """`dim` may be any axis, also by name"""
-    call = subject.attention.stable_softmax.on(draw.tensor(3, 2, 5, 4), dim=dim)
+    """`dim` may be any axis"""
+    call = subject.attention.stable_softmax.on(draw.tensor(3, 2, 5, 4), dim)
     expect(call()).equals(reference.call(call))
 
 
@@ -57,11 +72,11 @@ def test_softmax_along_each_of_four_axes(subject, draw, reference, dim):
 def test_softmax_of_large_scores_along_first_axis(subject, draw, reference):
     """Large scores do no harm along the first axis either"""
     scores = draw.tensor(4, 3, 2, scale=3.0)
-    scores[:, 0] += 10_000
-    scores[:, 1] -= 10_000
+    scores[:, 0, 0] += 10_000  # each column lies at a height of its own
+    scores[:, 1, 1] -= 10_000
     scores[1, 2] = 9999.5
     call = subject.attention.stable_softmax.on(scores, 0)
-    expect(call()).equals(reference.call(call))
+    expect(call()).equals(reference.call(call), within=1e-3)  # float32 is that exact at 1e4
 
 
 @clause(SOFTMAX, 3)
@@ -157,8 +172,15 @@ def test_order_of_keys_does_not_matter(subject, draw):
 
 
 @clause(ATTENTION, 2)
+def test_queries_by_themselves(subject, draw):
+    """Queries in another order give their rows in that order"""
+    call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3, 2))
+    permutes_alike(call, draw, {"query": [2]}, [(2,), (2,)])
+
+
+@clause(ATTENTION, 2)
 def test_each_sample_by_itself(subject, draw):
-    """What stands elsewhere in the batch does not matter"""
+    """An output row is the same, whatever stands elsewhere in the batch"""
     call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3, 2))
     alone_as_in_batch(call, "query", "key", "value")
 
@@ -181,8 +203,18 @@ def test_hidden_content_moves_nothing(subject, draw, name):
 
 
 @clause(ATTENTION, 3)
+def test_later_keys_hidden(subject, draw):
+    """Where later keys are hidden, what comes first is the same without them"""
+    query, key, value = draw.tensor(3, 6, 4), draw.tensor(3, 6, 4), draw.tensor(3, 6, 5)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    positions = {"query": [1], "key": [1], "value": [1], "mask": [0, 1]}
+    prefix_stands(call, 4, positions, [(1,), (1, 2)])
+
+
+@clause(ATTENTION, 3)
 def test_mask_that_hides_nothing(subject, draw):
-    """A mask of nothing but True changes nothing"""
+    """A mask that hides no key changes nothing"""
     query, key, value = draw.attention_inputs(3, 2)
     mask = torch.ones(3, 2, query.size(2), key.size(2), dtype=torch.bool)
     plain = subject.attention.scaled_dot_product_attention.on(query, key, value)
@@ -203,7 +235,7 @@ def test_one_visible_key(subject, draw):
 
 @clause(ATTENTION, 3)
 def test_masked_result_in_single_precision(subject, draw, reference):
-    """With heads and a mask, float32 stays float32"""
+    """With heads and in float32, hidden keys are left out, too"""
     query, key, value = draw.attention_inputs(3, 2, dtype=torch.float32)
     mask = draw.mask(3, 1, query.size(2), key.size(2))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
@@ -211,9 +243,9 @@ def test_masked_result_in_single_precision(subject, draw, reference):
 
 
 @clause(ATTENTION, 4)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-def test_sentence_of_padding_alone(subject, draw, dtype):
+def test_sentence_of_padding_alone(subject, draw):
     """A sentence of nothing but padding leaves everything finite"""
+    dtype = torch.float32
     query, key, value = draw.attention_inputs(3, 2, dtype=dtype)
     mask = draw.mask(3, 1, 1, key.size(2))
     mask[1] = False
@@ -229,11 +261,12 @@ def test_sentence_of_padding_alone(subject, draw, dtype):
 @clause(ATTENTION, 4)
 def test_loss_of_other_queries(subject, draw, reference):
     """A query that sees no key does not disturb the gradients of the others"""
-    query, key, value = draw.attention_inputs(3)
+    query, key, value = draw.attention_inputs(3, dtype=torch.float32)
     mask = draw.mask(3, query.size(1), key.size(1))
     mask[:, 1] = False
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
-    cotangents = [draw.tensor(3, query.size(1), size) for size in (value.size(2), key.size(1))]
+    sizes = value.size(2), key.size(1)
+    cotangents = [draw.tensor(3, query.size(1), n, dtype=torch.float32) for n in sizes]
     for cotangent in cotangents:
         cotangent[:, 1] = 0
     expected = reference.vjp(call, cotangents, wrt=["query", "key", "value"])
@@ -267,7 +300,7 @@ def test_masks_for_4d(subject, draw, reference, leading):
 @clause(ATTENTION, 5)
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 1, 1, 5), (1, 2, 4, 1)])
 def test_4d_axes_of_size_one(subject, draw, reference, sizes):
-    """Axes of size 1 stay where they are"""
+    """In 4-D inputs, axes of size 1 stay where they are"""
     batch, heads, seq_q, seq_k = sizes
     query, key, value = (draw.tensor(batch, heads, seq, 6) for seq in (seq_q, seq_k, seq_k))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value)
@@ -322,24 +355,46 @@ def test_self_weights_for_any_length(subject, draw, reference, seq):
 
 @clause(SELF, 1)
 def test_self_is_blind_to_order(subject, draw):
-    """Shuffled tokens give results that are shuffled alike"""
+    """Shuffled tokens give weights and outputs that are shuffled alike"""
     call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
     permutes_alike(call, draw, {"x": [1]}, [(1,), (1, 2)])
 
 
 @clause(SELF, 2)
 def test_self_sentences_by_themselves(subject, draw):
-    """What stands in other sentences does not matter"""
+    """The output is the same, whatever stands in other sentences"""
     call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
     alone_as_in_batch(call, "x")
 
 
 @clause(SELF, 2)
-def test_self_in_single_precision(subject, draw, reference):
-    """float32 tokens give float32 results"""
-    x = draw.tensor(3, 5, 4, dtype=torch.float32)
-    call = subject.attention.self_attention.on(x, *_matrices(draw, 4, 6, torch.float32))
-    expect(call()[0]).equals(reference.call(call)[0])
+def test_self_in_single_precision(subject, draw):
+    """float32 values give float32 results"""
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
+    same_in_single_precision(call, "x", "w_q", "w_k", "w_v")
+
+
+@clause(SELF, 1)
+def test_self_weights_of_strided_inputs(subject, draw):
+    """How x and the matrices lie in memory does not matter"""
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
+    layout_does_not_matter(call, "x", "w_q", "w_k", "w_v")
+
+
+@clause(SELF, 2)
+def test_self_gradient_fits_values(subject, draw):
+    """The gradients are those of the mixed values, with a mask too"""
+    mask = draw.mask(5, 5)
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), mask)
+    gradient_fits(subject, call, draw, "x", "w_q", "w_v", of=[0])
+
+
+@clause(SELF, 3)
+def test_self_later_tokens_hidden(subject, draw):
+    """Under a look-ahead mask, the first tokens give the same without the later ones"""
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+    call = subject.attention.self_attention.on(draw.tensor(3, 6, 4), *_matrices(draw, 4, 5), mask)
+    prefix_stands(call, 4, {"x": [1], "mask": [0, 1]}, [(1,), (1, 2)])
 
 
 @clause(SELF, 3)
@@ -348,15 +403,13 @@ def test_self_mask_broadcasts(subject, draw, reference, leading):
     """Any mask that broadcasts to the weights hides its keys"""
     rows = () if leading == (3, 1) else (5,)
     mask = draw.mask(*leading, *rows, 5)
-    call = subject.attention.self_attention.on(
-        draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), mask=mask
-    )
+    call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), mask)
     expect(call()[1]).equals(reference.call(call)[1])
 
 
 @clause(SELF, 3)
 def test_self_hidden_token_moves_no_other(subject, draw):
-    """What stands at a hidden token does not matter to the others"""
+    """What a mask hides does not matter to the others"""
     visible = torch.tensor([True, True, False, True, True])
     call = subject.attention.self_attention.on(
         draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), visible.expand(3, 5, 5)
@@ -392,11 +445,43 @@ def test_cross_positions_by_themselves(subject, draw):
 
 
 @clause(CROSS, 2)
-def test_cross_in_single_precision(subject, draw, reference):
-    """float32 vectors give float32 results"""
-    x, memory = (draw.tensor(3, seq, 4, dtype=torch.float32) for seq in (5, 6))
-    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 4, 7, torch.float32))
-    expect(call()[0]).equals(reference.call(call)[0])
+def test_cross_in_single_precision(subject, draw):
+    """float32 values give float32 results"""
+    x, memory = draw.tensor(3, 5, 4), draw.tensor(3, 6, 4)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 4, 7))
+    same_in_single_precision(call, "x", "memory", "w_q", "w_k", "w_v")
+
+
+@clause(CROSS, 1)
+def test_cross_weights_of_strided_inputs(subject, draw):
+    """How x, memory and the matrices lie in memory does not matter"""
+    x, memory = draw.tensor(3, 5, 4), draw.tensor(3, 6, 4)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 4, 7))
+    layout_does_not_matter(call, "x", "memory", "w_q", "w_k", "w_v")
+
+
+@clause(CROSS, 2)
+def test_cross_sentences_by_themselves(subject, draw):
+    """What stands in other sentences of x and memory does not matter"""
+    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6))
+    alone_as_in_batch(call, "x", "memory")
+
+
+@clause(CROSS, 2)
+def test_cross_gradient_fits_values(subject, draw):
+    """The gradients are those of the mixed values, with a mask too"""
+    x, memory, mask = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2), draw.mask(4, 5)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask)
+    gradient_fits(subject, call, draw, "x", "memory", "w_k", "w_v", of=[0])
+
+
+@clause(CROSS, 3)
+def test_cross_hidden_content_moves_nothing(subject, draw):
+    """What stands at a hidden position of memory does not matter"""
+    x, memory, mask = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2), draw.mask(3, 1, 5)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask)
+    unmoved_by(call, draw, "memory", ~mask.mT, [None, None])
 
 
 @clause(CROSS, 3)
@@ -405,5 +490,5 @@ def test_cross_mask_broadcasts(subject, draw, reference, leading):
     """Any mask that broadcasts to the weights hides its positions"""
     x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
     mask = draw.mask(*leading, 5)
-    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask=mask)
+    call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask)
     expect(call()[1]).equals(reference.call(call)[1])

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
-from grader.judge.properties import alone_as_in_batch, leaves_inputs_alone, repeats
+from grader.judge.properties import (
+    alone_as_in_batch,
+    layout_does_not_matter,
+    leaves_inputs_alone,
+    permutes_alike,
+    repeats,
+)
 
 LOOK_AHEAD = "masks.create_look_ahead_mask"
 PADDING = "masks.create_padding_mask"
@@ -30,6 +36,14 @@ def test_past_is_seen_at_any_length(subject, seq_len):
     expect(mask, where=columns <= rows).equals(torch.ones_like(mask))
 
 
+@clause(LOOK_AHEAD, 2)
+@pytest.mark.parametrize("seq_len", [1, 4])
+def test_longer_mask_begins_with_shorter(subject, seq_len):
+    """What a position sees is the same, however many come after it"""
+    short = subject.masks.create_look_ahead_mask(seq_len)
+    expect(subject.masks.create_look_ahead_mask(9)[:seq_len, :seq_len]).equals(short)
+
+
 @clause(LOOK_AHEAD, 3)
 @pytest.mark.parametrize("seq_len", [1, 3, 11])
 def test_row_i_sees_so_many(subject, seq_len):
@@ -40,7 +54,7 @@ def test_row_i_sees_so_many(subject, seq_len):
 
 @clause(LOOK_AHEAD, 3)
 def test_look_ahead_repeats(subject):
-    """A second mask of the same length is the same"""
+    """Asked again, row i is True in the same columns"""
     repeats(subject.masks.create_look_ahead_mask.on(6))
 
 
@@ -70,14 +84,28 @@ def test_sentences_padded_by_themselves(subject, draw):
     alone_as_in_batch(subject.masks.create_padding_mask.on(token_ids), "token_ids")
 
 
+@clause(PADDING, 2)
+def test_padding_follows_the_tokens(subject, draw):
+    """Tokens in another order give a mask in that order, padding where it then stands"""
+    call = subject.masks.create_padding_mask.on(draw.tokens(4, 6, vocab_size=9))
+    permutes_alike(call, draw, {"token_ids": [1]}, [(1,)])
+
+
+@clause(PADDING, 1)
+def test_padding_of_strided_ids(subject, draw):
+    """How the tokens lie in memory does not matter"""
+    call = subject.masks.create_padding_mask.on(draw.tokens(4, 6, vocab_size=9))
+    layout_does_not_matter(call, "token_ids")
+
+
 @clause(PADDING, 3)
 @pytest.mark.parametrize("pad_id", [1, 5, 30_000, -100])
-def test_pad_id_by_name(subject, draw, pad_id):
-    """`pad_id` may be any number, also by name"""
+def test_any_other_pad_id(subject, draw, pad_id):
+    """`pad_id` may be any number, small or large"""
     real = draw.mask(4, 6)
     ids = draw.integers(0, 8, 4, 6)
     token_ids = torch.where(real, ids + (ids >= pad_id), pad_id)
-    expect(subject.masks.create_padding_mask(token_ids, pad_id=pad_id)).equals(real)
+    expect(subject.masks.create_padding_mask(token_ids, pad_id)).equals(real)
 
 
 @clause(PADDING, 4)
@@ -101,6 +129,14 @@ def test_combined_at_any_size(subject, draw, batch, seq):
     )
 
 
+@clause(COMBINE, 3)
+def test_combined_without_padding(subject, draw):
+    """Where nothing is padding, each sentence still has its mask, the look-ahead mask"""
+    look_ahead_mask = draw.mask(5, 5)
+    found = subject.masks.combine_masks(torch.ones(3, 5, dtype=torch.bool), look_ahead_mask)
+    expect(found).equals(look_ahead_mask.expand(3, 5, 5))
+
+
 @clause(COMBINE, 1)
 def test_combined_row_without_key(subject):
     """A row that sees nothing stays so: it is the attention's care"""
@@ -109,6 +145,20 @@ def test_combined_row_without_key(subject):
     found = subject.masks.combine_masks(padding_mask, look_ahead_mask)
     expected = [[[0, 0, 0], [0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 1, 0], [0, 1, 1]]]
     expect(found).equals(torch.tensor(expected).bool())
+
+
+@clause(COMBINE, 1)
+def test_combined_in_another_order(subject, draw):
+    """Positions in another order in both masks give the combined mask in that order"""
+    call = subject.masks.combine_masks.on(draw.mask(4, 5), draw.mask(5, 5))
+    permutes_alike(call, draw, {"padding_mask": [1], "look_ahead_mask": [0, 1]}, [(1, 2)])
+
+
+@clause(COMBINE, 1)
+def test_combined_of_strided_masks(subject, draw):
+    """How both masks lie in memory does not matter"""
+    call = subject.masks.combine_masks.on(draw.mask(4, 5), draw.mask(5, 5))
+    layout_does_not_matter(call, "padding_mask", "look_ahead_mask")
 
 
 @clause(COMBINE, 2)

@@ -6,9 +6,14 @@ import torch
 from grader.judge import clause, expect
 from grader.judge.properties import (
     alone_as_in_batch,
+    gradient_fits,
     layout_does_not_matter,
+    leaves_inputs_alone,
     permutes_alike,
+    prefix_stands,
     repeats,
+    same_in_single_precision,
+    same_in_training,
     unmoved_by,
 )
 
@@ -90,8 +95,22 @@ def test_positions_keep_their_order(subject, draw, num_heads):
 
 
 @clause(SPLIT, 3)
+def test_split_of_strided_vectors(subject, draw):
+    """Positions are not mixed either where x has gaps in memory"""
+    layer = subject.multihead.MultiHeadAttention(12, 3)
+    layout_does_not_matter(layer.split_heads.on(draw.tensor(4, 2, 12), 4), "x", turned=False)
+
+
+@clause(SPLIT, 2)
+def test_split_in_single_precision(subject, draw):
+    """The features of a head keep their dtype"""
+    layer = subject.multihead.MultiHeadAttention(12, 3)
+    same_in_single_precision(layer.split_heads.on(draw.tensor(4, 2, 12), 4), "x")
+
+
+@clause(SPLIT, 3)
 def test_sentences_stay_apart(subject, draw):
-    """A change in one sentence shows in that sentence alone"""
+    """No two sentences are mixed either: a change shows in its own alone"""
     layer = subject.multihead.MultiHeadAttention(12, 3)
     call = layer.split_heads.on(draw.tensor(4, 2, 12), 4)
     changed = torch.tensor([False, True, False, False])[:, None, None]
@@ -102,11 +121,11 @@ def test_sentences_stay_apart(subject, draw):
 
 
 @clause(FORWARD, 1)
-def test_keywords_and_float32(subject, draw, reference):
-    """Arguments by name work, and so does float32"""
+def test_projections_in_float32(subject, draw, reference):
+    """float32 inputs give float32 results"""
     layer = layer_of(subject, draw, 6, 1, plain=["w_o"]).to(torch.float32)
     query, key, value = (x.float() for x in inputs(draw, d_model=6))
-    call = layer.on(query=query, key=key, value=value, mask=None)
+    call = layer.on(query, key, value)
     for found, expected in zip(call(), reference.call(call)):
         expect(found).equals(expected)
 
@@ -135,6 +154,13 @@ def test_heads_do_not_see_other_slices(subject, draw):
     others = torch.tensor([True, False, True])[:, None, None]
     output_moves = torch.tensor([False])
     unmoved_by(call, draw, "query", asked, [output_moves, others])
+
+
+@clause(FORWARD, 2)
+def test_heads_in_training(subject, draw):
+    """In training, heads give what they give in evaluation"""
+    layer = layer_of(subject, draw)
+    same_in_training(layer, layer.on(*inputs(draw), draw.mask(3, 1, 1, 5)))
 
 
 @clause(FORWARD, 3)
@@ -188,10 +214,19 @@ def test_mask_of_all_true(subject, draw):
 
 
 @clause(FORWARD, 5)
+def test_later_keys_hidden_from_every_head(subject, draw):
+    """Under a look-ahead mask, the first positions give the same without the later keys"""
+    x, mask = draw.tensor(3, 6, 12), torch.ones(6, 6, dtype=torch.bool).tril()
+    call = layer_of(subject, draw).on(x, x, x, mask)
+    positions = {"query": [1], "key": [1], "value": [1], "mask": [0, 1]}
+    prefix_stands(call, 4, positions, [(1,), (2, 3)])
+
+
+@clause(FORWARD, 5)
 def test_hidden_keys_do_not_matter(subject, draw):
-    """What stands at a hidden key does not show anywhere"""
+    """What stands at a hidden key does not show anywhere, in training either"""
     mask = draw.mask(3, 1, 1, 5)
-    call = layer_of(subject, draw).on(*inputs(draw), mask)
+    call = layer_of(subject, draw).train().on(*inputs(draw), mask)
     hidden = ~mask[:, 0, 0, :, None]
     unmoved_by(call, draw, "key", hidden, [None, None])
 
@@ -204,7 +239,21 @@ def test_gradients_of_the_output(subject, draw, reference):
     cotangents = draw.tensor(3, 4, 12), None  # whoever returns the weights detached may do so
     expected = reference.vjp(call, cotangents, wrt=names)
     for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
-        expect(gradient).equals(expected[name])
+        expect(gradient).equals(expected[name], within=1e-5)  # a softmax may be float32
+
+
+@clause(FORWARD, 6)
+def test_gradients_fit_values(subject, draw):
+    """The gradients of the output are those of its values"""
+    call = layer_of(subject, draw).on(*inputs(draw), draw.mask(3, 1, 4, 5))
+    gradient_fits(subject, call, draw, "query", "key", "value", of=[0])
+
+
+@clause(FORWARD, 6)
+def test_one_input_three_times_is_left_alone(subject, draw):
+    """An input that is query, key and value at once is left alone, too"""
+    x = draw.tensor(3, 5, 12)
+    leaves_inputs_alone(subject, layer_of(subject, draw).on(x, x, x))
 
 
 @clause(FORWARD, 2)

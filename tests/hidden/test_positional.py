@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
-from grader.judge.properties import alone_as_in_batch, repeats
+from grader.judge.properties import (
+    alone_as_in_batch,
+    layout_does_not_matter,
+    repeats,
+    same_in_training,
+)
 from grader.judge.tolerance import FLOAT32_TABLE
 
 SINES = "positional.PositionalEncoding"
@@ -71,6 +76,20 @@ def test_nothing_is_random_or_kept(subject, draw):
     repeats(layer.on(draw.tensor(3, 5, 4)))
 
 
+@clause(SINES, 3)
+def test_rows_added_to_strided_tokens(subject, draw):
+    """The same rows are added, however x lies in memory"""
+    layer = subject.positional.PositionalEncoding(4, 9)
+    layout_does_not_matter(layer.on(draw.tensor(3, 5, 4)), "x")
+
+
+@clause(SINES, 3)
+def test_training_adds_no_more(subject, draw):
+    """In training, forward adds what it adds in evaluation"""
+    layer = subject.positional.PositionalEncoding(4, 9)
+    same_in_training(layer, layer.on(draw.tensor(3, 5, 4)))
+
+
 @clause(SINES, 4)
 def test_buffer_in_float64(subject, draw):
     """In a float64 module, forward adds what `pe` holds, as exact as it is"""
@@ -83,8 +102,9 @@ def test_buffer_in_float64(subject, draw):
 @clause(SINES, 5)
 def test_nothing_is_trained_in_a_large_one(subject):
     """A module of any size has no parameters"""
-    layer = subject.positional.PositionalEncoding(10, 3)
-    expect(layer.describe()["parameters"]).equals({})
+    described = subject.positional.PositionalEncoding(10, 3).describe()
+    expect(described["trained"]).equals([])
+    expect(described["parameters"]).equals({})
 
 
 @clause(SINES, 6)
@@ -114,6 +134,16 @@ def test_learned_sentences_stay_apart(subject, draw):
     """A sentence alone is marked as it is among others"""
     layer = subject.positional.LearnedPositionalEmbedding(9, 4)
     alone_as_in_batch(layer.load(draw.weights(layer)).on(draw.tensor(3, 5, 4)), "x")
+
+
+@clause(LEARNED, 2)
+def test_learned_rows_in_training(subject, draw):
+    """Row t is added in training as in evaluation, in float32 too, however x lies in memory"""
+    layer = subject.positional.LearnedPositionalEmbedding(9, 4)
+    layer.load(draw.weights(layer)).to(torch.float32)
+    call = layer.on(draw.tensor(3, 5, 4, dtype=torch.float32))
+    same_in_training(layer, call)
+    layout_does_not_matter(call, "x")
 
 
 @clause(LEARNED, 3)

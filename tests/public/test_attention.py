@@ -50,7 +50,7 @@ def test_softmax_of_large_scores(subject, draw, reference):
     scores[1] -= 10_000
     scores[2] *= 1000  # large scores of either sign in one row
     call = subject.attention.stable_softmax.on(scores, -1)
-    expect(call()).equals(reference.call(call))
+    expect(call()).equals(reference.call(call), within=1e-3)  # float32 is that exact at 1e4
 
 
 @clause(SOFTMAX, 4)
@@ -98,6 +98,14 @@ def test_weights(subject, draw, reference, leading):
     _, weights = call()
     expect(weights).sums_to(1)
     expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 1)
+def test_weights_of_a_sequence_with_itself(subject, draw, reference):
+    """Where query, key and value are one, every query still weighs all keys"""
+    x = draw.tensor(3, 5, 4)
+    call = subject.attention.scaled_dot_product_attention.on(x, x, x)
+    expect(call()[1]).equals(reference.call(call)[1])
 
 
 @clause(ATTENTION, 1)
@@ -173,21 +181,24 @@ def test_rows_are_queries_and_columns_keys(subject, draw, reference):
 @clause(ATTENTION, 4)
 def test_query_without_visible_key(subject, draw):
     """A query that sees no key stays finite, and so do the gradients"""
-    query, key, value = draw.attention_inputs(3)
+    # float32: who computes a softmax in it may hide by the least float64, which is infinite there.
+    query, key, value = draw.attention_inputs(3, dtype=torch.float32)
     mask = draw.mask(3, query.size(1), key.size(1))
     mask[1, 0] = False
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
     output, weights = call()
     expect(weights).is_finite()
     expect(output).is_finite()
-    cotangents = draw.tensor(*output.shape), draw.tensor(*weights.shape)
+    cotangents = [draw.tensor(*part.shape, dtype=torch.float32) for part in (output, weights)]
     gradients = subject.vjp(call, cotangents, wrt=["query", "key", "value"])
     for gradient in gradients.values():
         expect(gradient).is_finite()
 
 
 @clause(ATTENTION, 5)
-@pytest.mark.parametrize("leading", [(), (3, 1)], ids=["one-for-all", "one-for-all-heads"])
+@pytest.mark.parametrize(
+    "leading", [(), (3, 1), (2,)], ids=["one-for-all", "one-for-all-heads", "one-for-each-head"]
+)
 def test_mask_broadcasts_over_heads(subject, draw, reference, leading):
     """With 4-D inputs, any mask that broadcasts to the weights hides its keys"""
     query, key, value = draw.attention_inputs(3, 2)
@@ -211,12 +222,22 @@ def test_one_mask_row_for_all_queries(subject, draw, reference, leading):
 
 @clause(ATTENTION, 5)
 def test_axes_of_size_one(subject, draw, reference):
-    """One sentence, one query and one key are enough"""
+    """Inputs of one sentence, one query and one key work"""
     inputs = draw.tensor(1, 1, 4), draw.tensor(1, 1, 4), draw.tensor(1, 1, 3)
     call = subject.attention.scaled_dot_product_attention.on(*inputs)
     output, weights = call()
     expect(weights).equals(reference.call(call)[1])
     expect(output).equals(reference.call(call)[0])
+
+
+@clause(ATTENTION, 5)
+def test_attention_on_accelerator(subject, draw):
+    """3-D and 4-D inputs work on an accelerator, too, with a mask"""
+    for leading in ((3,), (3, 2)):
+        query, key, value = draw.attention_inputs(*leading)
+        mask = draw.mask(query.size(-2), key.size(-2))
+        attention = subject.attention.scaled_dot_product_attention
+        subject.on_accelerator(attention.on(query, key, value, mask))
 
 
 @clause(ATTENTION, 6)
@@ -288,6 +309,25 @@ def test_self_mask(subject, draw, reference):
     expect(output).equals(reference.call(call)[0])
 
 
+@clause(SELF, 2)
+def test_self_gradients(subject, draw, reference):
+    """The gradient of the output reaches x and the three matrices"""
+    x, *matrices = _self_inputs(draw)
+    call = subject.attention.self_attention.on(x, *matrices)
+    names, cotangents = ["x", "w_q", "w_k", "w_v"], (draw.tensor(*(x @ matrices[2]).shape), None)
+    expected = reference.vjp(call, cotangents, wrt=names)
+    for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
+        expect(gradient).equals(expected[name], within=1e-5)  # a softmax may be float32
+
+
+@clause(SELF, 3)
+def test_self_leaves_inputs_alone(subject, draw):
+    """A mask, x and the matrices are the same after the call as before"""
+    x, *matrices = _self_inputs(draw)
+    mask = draw.mask(x.size(1), x.size(1))
+    leaves_inputs_alone(subject, subject.attention.self_attention.on(x, *matrices, mask))
+
+
 @clause(CROSS, 1)
 @pytest.mark.parametrize("square", [True, False], ids=["square", "oblong"])
 def test_cross_weights(subject, draw, reference, square):
@@ -313,3 +353,23 @@ def test_cross_mask(subject, draw, reference):
     output, weights = call()
     expect(weights).equals(reference.call(call)[1])
     expect(output).equals(reference.call(call)[0])
+
+
+@clause(CROSS, 2)
+def test_cross_gradients(subject, draw, reference):
+    """The gradient of the output reaches x, memory and the three matrices"""
+    x, memory, *matrices = _cross_inputs(draw)
+    call = subject.attention.cross_attention.on(x, memory, *matrices)
+    names, shape = ["x", "memory", "w_q", "w_k", "w_v"], (x @ matrices[2]).shape
+    cotangents = draw.tensor(*shape), None
+    expected = reference.vjp(call, cotangents, wrt=names)
+    for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
+        expect(gradient).equals(expected[name], within=1e-5)  # a softmax may be float32
+
+
+@clause(CROSS, 3)
+def test_cross_leaves_inputs_alone(subject, draw):
+    """A mask, x, memory and the matrices are the same after the call as before"""
+    x, memory, *matrices = _cross_inputs(draw)
+    mask = draw.mask(x.size(1), memory.size(1))
+    leaves_inputs_alone(subject, subject.attention.cross_attention.on(x, memory, *matrices, mask))

@@ -92,6 +92,13 @@ def test_token_ids_are_left_alone(subject, draw):
     leaves_inputs_alone(subject, subject.masks.create_padding_mask.on(token_ids, 4))
 
 
+@clause(PADDING, 4)
+def test_padding_mask_on_accelerator(subject, draw):
+    """The mask lives where the token ids do"""
+    token_ids = _tokens(draw, draw.mask(3, 5), 4)
+    subject.on_accelerator(subject.masks.create_padding_mask.on(token_ids, 4))
+
+
 # combine_masks
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from grader.judge import clause, expect
-from grader.judge.properties import unmoved_by
+from grader.judge.properties import leaves_inputs_alone, unmoved_by
 
 CLASS = "multihead.MultiHeadAttention"
 SPLIT = "multihead.MultiHeadAttention.split_heads"
@@ -42,9 +42,13 @@ def test_each_linear_has_its_own_weights(subject, draw):
 @clause(CLASS, 1)
 def test_nothing_else_is_trained(subject):
     """Trained are two tensors in each of w_q, w_k, w_v and w_o, and no others"""
-    trained = subject.multihead.MultiHeadAttention(12, 3).describe()["trained"]
-    owners = Counter(name.split(".")[-2:][0] for name in trained)
-    expect(dict(owners)).equals({"w_q": 2, "w_k": 2, "w_v": 2, "w_o": 2})
+    layer, linears = subject.multihead.MultiHeadAttention(12, 3), ("w_q", "w_k", "w_v", "w_o")
+    names = [f"{linear}.{part}" for linear in linears for part in ("weight", "bias")]
+    expect([name for name in names if not layer.get(f"{name}.requires_grad")]).equals([])
+    trained = layer.describe()["trained"]
+    if len(trained) != len(names):  # else they are these, even under another name than the first
+        owners = Counter(name.split(".")[-2:][0] for name in trained)
+        expect(dict(owners)).equals(dict.fromkeys(linears, 2))
 
 
 @clause(CLASS, 2)
@@ -137,6 +141,14 @@ def test_one_row_for_each_query(subject, draw, seq_q, seq_k):
     expect(some).equals(output[:, 1:3])
 
 
+@clause(FORWARD, 4)
+def test_heads_on_accelerator(subject, draw):
+    """On an accelerator, all that forward uses is there too"""
+    layer = layer_of(subject, draw, 12, 2)
+    call = layer.on(*(draw.tensor(3, seq, 12) for seq in (4, 5, 5)), draw.mask(3, 1, 1, 5))
+    subject.on_accelerator(call)
+
+
 @clause(FORWARD, 5)
 @pytest.mark.parametrize(
     "shape", [(4, 5), (3, 1, 1, 5), (3, 2, 4, 5)], ids=["queries", "sentences", "everything"]
@@ -172,3 +184,11 @@ def test_gradients_reach_everything(subject, draw):
     parameters = [f"{linear}.{part}" for linear in linears for part in ("weight", "bias")]
     cotangents = draw.tensor(3, 4, 12), draw.tensor(3, 2, 4, 5)
     subject.vjp(call, cotangents, wrt=["query", "key", "value", *parameters])
+
+
+@clause(FORWARD, 6)
+def test_inputs_are_left_alone(subject, draw):
+    """The inputs and the mask are the same after the call as before"""
+    layer = layer_of(subject, draw, 12, 2)
+    call = layer.on(*(draw.tensor(3, seq, 12) for seq in (4, 5, 5)), draw.mask(3, 1, 4, 5))
+    leaves_inputs_alone(subject, call)

@@ -95,7 +95,7 @@ def test_the_buffer_is_what_is_added(subject, draw):
 
 @clause(SINES, 4)
 def test_table_moves_to_the_accelerator(subject, draw):
-    """On an accelerator, the table is there too"""
+    """`pe` moves along to an accelerator"""
     layer = subject.positional.PositionalEncoding(6, 11)
     subject.on_accelerator(layer.on(draw.tensor(3, 5, 6)))
 
@@ -103,8 +103,9 @@ def test_table_moves_to_the_accelerator(subject, draw):
 @clause(SINES, 5)
 def test_nothing_is_trained(subject):
     """The module has no parameters"""
-    layer = subject.positional.PositionalEncoding(6, 11)
-    expect(layer.describe()["parameters"]).equals({})
+    described = subject.positional.PositionalEncoding(6, 11).describe()
+    expect(described["trained"]).equals([])
+    expect(described["parameters"]).equals({})
 
 
 @clause(SINES, 6)

@@ -82,7 +82,7 @@ def test_select_nothing_is_all(course: Course) -> None:
         ("atention", "Did you mean: attention"),
         ("Stable_Softmaks", "Did you mean: stable_softmax"),
         ("multihead.MultiHeadAttention.split", "multihead.MultiHeadAttention.split_heads"),
-        ("zzzz", "The units are: attention, masks, multihead, positional, encoder."),
+        ("zzzz", f"The units are: {', '.join(unit.name for unit in courses.load().units)}."),
     ],
 )
 def test_select_unknown(course: Course, target: str, words: str) -> None:
@@ -127,6 +127,15 @@ FAULTS = {
     "a need that stands later": ('name = "first"', 'name = "first"\nneeds = ["one.second"]',
                                  "one.first|one.second|before"),
     "a need that is nowhere": ("one.first", "one.none", "one.second|one.none"),
+    "minutes that are a word": ("points = [3]", 'points = [3]\nminutes = "ten"',
+                                "one.second|minutes must be a whole number|'ten'"),
+    "points that are one number": ("points = [3]", "points = 3", "one.second|must be a list"),
+    "points that are nothing": ("points = [3]", "points = [0]", "one.second|points must|above 0"),
+    "points that are infinite": ("points = [3]", "points = [inf]", "one.second|points must be"),
+    "needs that are a text": ('needs = ["one.first"]', 'needs = "one.first"',
+                              "one.second|needs must be a list of texts"),
+    "shapes that are numbers": ('takes = { x = "..." }', "takes = { x = 3 }",
+                                "one.first|takes must be a table of texts"),
     "two of one name": ('name = "second"', 'name = "first"', "one.first|twice"),
     "not TOML": ("[[unit]]", "[[unit]", "line 4"),
 }  # fmt: skip
