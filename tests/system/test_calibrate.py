@@ -144,20 +144,20 @@ def test_right_answers_lie_within_and_mistakes_beyond(softmax: Calibration) -> N
     evidence = softmax.measure(0, with_mistakes=True)
     assert evidence.false_failures == list(calibrate.between(evidence)) == []
     assert {dtype for _, dtype in evidence.right} == {"float64", "float32", "float16"}
-    assert evidence.nearest()[SOFTMAX, "float16"].who == "softmax-base-2"
+    assert evidence.nearest()[SOFTMAX, "float64"].who == "softmax-sum-loses-axis"
     assert all(sight.share > 1000 for sight in evidence.caught.values())
 
 
 @pytest.mark.parametrize(
     ("budget", "words"),
-    [(1e-17, "a budget is too narrow: "), (0.05, "a budget is too wide: ")],
+    [(1e-17, "a budget is too narrow: "), (0.05, "is not caught at its clause")],
 )
 def test_a_budget_that_does_not_lie_between_is_a_hole(
     softmax: Calibration, monkeypatch: pytest.MonkeyPatch, budget: float, words: str
 ) -> None:
     monkeypatch.setitem(tolerance.BUDGETS, FLOAT64, budget)
     holes = list(calibrate.between(softmax.measure(0, with_mistakes=True)))
-    assert any(hole.startswith(words) and SOFTMAX in hole for hole in holes)
+    assert any(words in hole for hole in holes)
 
 
 def test_a_false_failure_is_told_with_what_it_takes_to_see_it_again(
