@@ -57,6 +57,13 @@ def _parser() -> argparse.ArgumentParser:
         "--limit", type=_seconds, default=LIMIT_S, help="seconds that one check may take"
     )
     check.set_defaults(run=_check)
+    if (courses.ROOT / "solutions").is_dir():  # what students have knows no other commands
+        _add_staff(commands)
+    return parser
+
+
+def _add_staff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands of course staff and maintainers."""
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
     validate.add_argument("targets", nargs="*", metavar="TARGET")
     validate.set_defaults(run=_validate)
@@ -110,7 +117,17 @@ def _parser() -> argparse.ArgumentParser:
     answers.set_defaults(run=_answers)
     stubs = commands.add_parser("stubs", help="write exercises/ again from solutions/")
     stubs.set_defaults(run=_stubs)
-    return parser
+    export = commands.add_parser("export", help="grades, for another platform to import")
+    export.add_argument("out", type=Path, help="the folder that `grade` has filled")
+    export.add_argument("--format", required=True, choices=("canvas", "moodle", "gradescope"))
+    export.add_argument("--to", type=Path, help="the file to write; by default OUT/<format>.csv")
+    export.add_argument(
+        "--roster", type=Path, help="canvas, moodle: the class, as the platform exports it"
+    )
+    export.add_argument("--column", help="canvas, moodle: the assignment's name there")
+    export.add_argument("--out-of", type=_positive, help="canvas, moodle: points to scale to")
+    export.add_argument("--lang", help="see check")
+    export.set_defaults(run=_export)
 
 
 def _at_least_one(text: str) -> int:
@@ -124,6 +141,13 @@ def _seconds(text: str) -> float:
     number = float(text)
     if not 0 < number < 86_400:
         raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
+    return number
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError("it must be above 0")
     return number
 
 
@@ -229,3 +253,26 @@ def _stubs(arguments: argparse.Namespace) -> int:
     for path in stubs.write(courses.ROOT / "exercises", courses.load(), kept):
         print(f"written: {path.relative_to(courses.ROOT)} (what stood there is in .kept/)")
     return OK
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    language = Language(arguments.lang)
+    if arguments.format == "gradescope":
+        from grader.report import gradescope
+
+        to = arguments.to or arguments.out / "results.json"
+        return OK if gradescope.write(arguments.out, to, language) else OPEN
+    from grader.report import lms
+
+    column = arguments.column or courses.load().title
+    to = arguments.to or arguments.out / f"{arguments.format}.csv"
+    exported = lms.export(
+        arguments.out / "grades.csv", arguments.format, arguments.roster, column, arguments.out_of
+    )
+    to.write_text(exported.text, encoding="utf-8", newline="")
+    print(language("written: {file}", file=to))
+    for submission in exported.without_verdict:
+        print(language("left out: {name} has no verdict", name=submission), file=sys.stderr)
+    for submission in exported.strangers:
+        print(language("left out: {name} is not in the roster", name=submission), file=sys.stderr)
+    return OPEN if exported.without_verdict or exported.strangers else OK
