@@ -1,9 +1,9 @@
 """`grader calibrate`: show that every budget lies between right answers and known mistakes.
 
 Each exercise and dtype gets a row in `docs/tolerances.csv`: the furthest right answer, and the
-nearest mistake, which is the one that shows least, of those that show most there. The table is evidence: the
-budgets themselves are few, and stand in `judge/tolerance.py` and beside the checks that need
-another. Any hole is named, and the exit code is then not 0.
+nearest mistake, which is the one that shows least, of those that show most there. The table is
+evidence: the budgets themselves are few, and stand in `judge/tolerance.py` and beside the checks
+that need another. Any hole is named, and the exit code is then not 0.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 
 from grader import course as courses
 from grader import naming
@@ -201,8 +200,8 @@ class Validation:
 
 
 def _indistinguishable(one: Attempt, other: Attempt) -> bool:
-    """A check ended alike on two submissions: on equal tensors, or else with equal words."""
-    if one.signature and other.signature and isinstance(one.signature.found, Tensor):
+    """A check ended alike on two submissions: on equal values, or else with equal words."""
+    if one.signature and other.signature and one.signature.found is not None:
         return one.signature.fits(other.signature)
     return str(one.error) == str(other.error)
 
