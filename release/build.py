@@ -93,5 +93,7 @@ def leaks(places: Sequence[Path]) -> list[Finding]:
     check = LeakCheck(courses.load())
     found: list[Finding] = []
     for place in places:
-        found += check.folder(place) if place.is_dir() else check.file(place.name, place.read_bytes())
+        found += (
+            check.folder(place) if place.is_dir() else check.file(place.name, place.read_bytes())
+        )
     return found

@@ -1,7 +1,7 @@
 """Workflows for GitHub Classroom, and the private repository in which one of them runs.
 
-    template/   goes into the template repository: points after each push, by the public suite
-    private/    a repository of the course staff: grades, by the hidden suite
+template/   goes into the template repository: points after each push, by the public suite
+private/    a repository of the course staff: grades, by the hidden suite
 """
 
 from __future__ import annotations

@@ -143,8 +143,7 @@ def notices(result: Mapping[str, Any]) -> list[str]:
     """
     points = {"totalPoints": result["score"], "maxPoints": result["max_score"]}
     return [
-        "::notice title=Autograding complete::"
-        f"Points {result['score']:g}/{result['max_score']:g}",
+        f"::notice title=Autograding complete::Points {result['score']:g}/{result['max_score']:g}",
         f"::notice title=Autograding report::{json.dumps(points)}",
     ]
 

@@ -51,7 +51,9 @@ def _body(path: str, name: str) -> str:
 
 
 ATTENTION = _function("solutions/attention.py", "scaled_dot_product_attention")
-HIDDEN = _function("tests/hidden/test_attention.py", "test_softmax_of_large_scores_along_first_axis")
+HIDDEN = _function(
+    "tests/hidden/test_attention.py", "test_softmax_of_large_scores_along_first_axis"
+)
 VARIANT = (ROOT / "solutions/variants/attention/online.py").read_text(encoding="utf-8")
 
 # The same as `scaled_dot_product_attention`, with other names, brackets, quotes and comments.
@@ -137,7 +139,9 @@ def _notebook(source: str = "", output: str = "", metadata: object = None, html:
         ],
         "execution_count": 1,
     }
-    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    return json.dumps(
+        {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    ).encode()
 
 
 def _safetensors(metadata: dict[str, str], data: bytes) -> bytes:
@@ -295,8 +299,10 @@ def test_a_hidden_check_is_found(check: LeakCheck, text: str) -> None:
 
 def test_a_hidden_check_is_found_in_the_public_suite(check: LeakCheck, bundle: Path) -> None:
     public = (bundle / "tests/public/test_attention.py").read_text(encoding="utf-8")
-    planted = f'{public}\n\n@clause(SOFTMAX, 3)\n{HIDDEN.replace("def test_", "def test_more_")}\n'
-    found = [finding.what for finding in check.file("tests/public/test_attention.py", planted.encode())]
+    planted = f"{public}\n\n@clause(SOFTMAX, 3)\n{HIDDEN.replace('def test_', 'def test_more_')}\n"
+    found = [
+        finding.what for finding in check.file("tests/public/test_attention.py", planted.encode())
+    ]
     assert any("hidden check" in what for what in found), found
 
 
@@ -315,7 +321,9 @@ def test_an_edit_of_a_known_mistake_is_found_and_its_words_are_not(
     text = make("torch.exp(scores - highest)", "torch.exp(scores)")
     found = [finding.what for finding in check.file("a.txt", text.encode())]
     assert any("known mistake softmax-unshifted" in what for what in found), found
-    words = "Your softmax takes exp of the scores as they are. exp(1000) is inf, and inf / inf is NaN."
+    words = (
+        "Your softmax takes exp of the scores as they are. exp(1000) is inf, and inf / inf is NaN."
+    )
     assert check.file("a.txt", words.encode()) == []
 
 

@@ -140,7 +140,7 @@ def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment = kept | {"LC_ALL": "C.UTF-8", "COLUMNS": "100"}
 
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             words, cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
         )
@@ -395,9 +395,7 @@ def _points(tmp_path: Path, result: object, *options: str) -> tuple[int, str, st
 
 
 def test_points_are_told_as_github_classroom_reads_them(tmp_path: Path) -> None:
-    result = _result(
-        _check(PUBLIC_CHECK, 1), _check("test_x", 2, "raised", "a | b"), score=1.0
-    )
+    result = _result(_check(PUBLIC_CHECK, 1), _check("test_x", 2, "raised", "a | b"), score=1.0)
     code, said, page = _points(tmp_path, result, "--points")
     assert code == github.OPEN
     assert said.splitlines() == [
@@ -486,7 +484,15 @@ def github_com(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (origin / "masks.py").write_text(text)
             when = f"{day}T12:00:00Z"
             dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-            git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+            git = [
+                "git",
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@b.c",
+                "-c",
+                "init.defaultBranch=main",
+            ]
             for words in (["init", "-q"], ["add", "."], ["commit", "-qm", day]):
                 subprocess.run([*git, *words], cwd=origin, check=True, env=os.environ | dates)
     (tmp_path / "bin").mkdir()
@@ -510,7 +516,9 @@ def test_the_private_workflow_collects_and_tells(github_com: Path) -> None:
     subprocess.run(
         ["bash", private / "collect.sh", "hw", "2026-02-01T00:00:00Z"], cwd=place, check=True
     )
-    found = {path.name: (path / "masks.py").read_text() for path in (place / "submissions").iterdir()}
+    found = {
+        path.name: (path / "masks.py").read_text() for path in (place / "submissions").iterdir()
+    }
     assert found == {"hw-ada": "early", "hw-bob": "early"}
     (place / "grades").mkdir()
     rows = GRADES.splitlines()[:2] + [GRADES.splitlines()[3].replace("cyd", "bob")]
@@ -576,7 +584,8 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Old (1)
 
 def test_canvas_gets_what_its_importer_reads(tmp_path: Path) -> None:
     """Canvas takes a row for a header by columns 0, 1 and the last before the assignments, and a
-    row for that of points by the words in its first cell."""
+    row for that of points by the words in its first cell.
+    """
     made = _export(tmp_path, "canvas", CANVAS, column="Course (77)")
     header, possible, *students = csv.reader(io.StringIO(made.text))
     assert "Student" in header[0]
@@ -614,7 +623,9 @@ Participant 8,Bob Öz,bob@example.org,Submitted,,100.00
 
 def test_moodle_gets_its_worksheet_back_with_grades(tmp_path: Path) -> None:
     grades = GRADES.replace("hw-ada", "Ada Lovelace_7_assignsubmission_file")
-    made = _export(tmp_path, "moodle", WORKSHEET, grades.replace("hw-bob", "bob@example.org"), out_of=100)
+    made = _export(
+        tmp_path, "moodle", WORKSHEET, grades.replace("hw-bob", "bob@example.org"), out_of=100
+    )
     header, *rows = csv.reader(io.StringIO(made.text))
     assert header == WORKSHEET.splitlines()[0].split(",")
     assert [row[4] for row in rows] == ["100", "69.17"]
