@@ -10,7 +10,7 @@ import ast
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from grader import course as courses
@@ -20,11 +20,11 @@ from release import stubs
 
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
-# Where the commands that students have begin. What grader/cli.py imports only once a command is
-# called is that command's, and must stand here if students have it.
-COMMANDS = ("grader.__main__", "grader.judge.session", "grader.report.record",
-            "grader.report.terminal", "grader.report.github")  # fmt: skip
-_LAZY = "grader.cli"
+# The commands that students have, of grader/commands; what the grader starts by name stands beside
+# them.
+COMMANDS = ("check",)
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
+               *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _DATA = ("grader/judge/pytest.ini", "grader/locale/*/LC_MESSAGES/*.mo")
 _AS_THEY_ARE = ("LICENSE", "course.toml", "tests/public/test_*.py",
@@ -66,7 +66,7 @@ def _write(path: Path, text: str) -> None:
 def grader_modules(root: Path = ROOT) -> list[Path]:
     """The modules of the grader that `COMMANDS` and the public suite import."""
     suite = sorted((root / "tests" / "public").glob("test_*.py"))
-    waiting = [*COMMANDS, *(name for path in suite for name in _imports(path, ""))]
+    waiting = [*_BEGINNINGS, *(name for path in suite for name in _imports(path))]
     found: dict[str, Path] = {}
     while waiting:
         name = waiting.pop()
@@ -75,7 +75,7 @@ def grader_modules(root: Path = ROOT) -> list[Path]:
             continue
         found[name] = path
         parent = name.rpartition(".")[0]
-        waiting += [parent, *_imports(path, name)]
+        waiting += [parent, *_imports(path)]
     return sorted(found.values())
 
 
@@ -85,11 +85,9 @@ def _path(root: Path, name: str) -> Path | None:
     return next((path for path in paths if name and path.is_file()), None)
 
 
-def _imports(path: Path, name: str) -> Iterator[str]:
+def _imports(path: Path) -> Iterator[str]:
     """What a module imports of ours; a name that is imported may be a module itself."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes: Iterable[ast.AST] = tree.body if name == _LAZY else ast.walk(tree)
-    for node in nodes:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("grader"))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("grader"):

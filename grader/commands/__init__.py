@@ -1,6 +1,6 @@
 """The commands, a module each.
 
-Its docstring's first line is the help, `arguments` says what it takes, and `run` does it and returns
+Its docstring's first line is the help, `arguments` says what it takes, and `run` does it and gives
 the exit code. All of them are imported whichever is called: what is heavy, `run` imports.
 """
 
@@ -36,6 +36,4 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
 
 def add_language(parser: argparse.ArgumentParser) -> None:
     """Add the choice of a language."""
-    parser.add_argument(
-        "--lang", help="of messages: en or zh; the system's by default"
-    )
+    parser.add_argument("--lang", help="of messages: en or zh; the system's by default")
