@@ -6,13 +6,14 @@ hangs; what was not yet checked goes to a fresh one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,65 @@ class SessionError(Exception):
     """The child process failed, and it was not the student's doing."""
 
 
+class Child:
+    """A process that checks: it takes requests, and answers each in events.
+
+    It imports torch before it takes the first, so one that was made early answers at once.
+    """
+
+    def __init__(self) -> None:
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "utf-8",
+            # Read when torch is imported: small tensors gain nothing from threads that wait.
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "grader.judge.session"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
+            env=environment,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C is for whoever asked, who ends it
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout as out:
+            for line in out:
+                self._lines.put(line)
+        self._lines.put("")
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, request: dict[str, Any]) -> None:
+        assert self._process.stdin
+        with contextlib.suppress(OSError):  # it has gone: the empty line says so
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+
+    def line(self, limit_s: float) -> str:
+        """The next event, empty when the process has ended. Raises `queue.Empty`."""
+        return self._lines.get(timeout=limit_s)
+
+    def last_words(self) -> str:
+        self._process.wait()
+        return self._process.stderr.read() if self._process.stderr else ""
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stderr):
+            if stream:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
 class Check:
     """One run over some exercises.
 
@@ -39,10 +99,18 @@ class Check:
         path: the student's folder.
         exercises: ids, what they stand on included.
         limit_s: seconds that one check may take.
+        modules: unit -> its text, where it is not the folder's: what stands in a notebook's kernel.
+        child: a process to begin with; it lives on if all goes well. By default one is made.
     """
 
     def __init__(
-        self, course: Course, path: Path, exercises: Sequence[str], limit_s: float = LIMIT_S
+        self,
+        course: Course,
+        path: Path,
+        exercises: Sequence[str],
+        limit_s: float = LIMIT_S,
+        modules: Mapping[str, str] | None = None,
+        child: Child | None = None,
     ):
         self._course = course
         self._path = path
@@ -51,7 +119,10 @@ class Check:
         self._plan: dict[str, list[Any]] = {}
         self._results: dict[str, CheckResult] = {}
         self._hung: dict[str, list[str]] = {}
-        self._child = self._start()
+        self._modules = dict(modules or {})
+        self._lent = child
+        self._child = child or Child()
+        self._ask()
 
     def results(self, waiting: Callable[[str], None] = lambda exercise: None) -> list[CheckResult]:
         """Run to the end.
@@ -62,45 +133,29 @@ class Check:
         Raises:
             SessionError: the child could not do its work.
         """
+        done = False
         try:
             while not self._round(waiting):
-                self._end()
-                self._child = self._start()
+                self._child.kill()
+                self._child = Child()
+                self._ask()
+            done = self._child is self._lent
         finally:
-            self._end()
+            if not done:
+                self._child.kill()
         return [self._results[id] for id in self._plan]
 
-    def _end(self) -> None:
-        self._child.kill()
-        self._child.wait()
-        if self._child.stderr:
-            self._child.stderr.close()
-
-    def _start(self) -> subprocess.Popen[str]:
-        request = {
-            "path": str(self._path.resolve()),
-            "exercises": self._exercises,
-            "skip": list(self._results),
-            "hung": self._hung,
-            "limit_s": self._limit_s,
-        }
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT),
-            "PYTHONIOENCODING": "utf-8",
-        }
-        child = subprocess.Popen(
-            [sys.executable, "-m", "grader.judge.session"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
-            env=environment,
-            encoding="utf-8",
+    def _ask(self) -> None:
+        self._child.ask(
+            {
+                "path": str(self._path.resolve()),
+                "modules": self._modules,
+                "exercises": self._exercises,
+                "skip": list(self._results),
+                "hung": self._hung,
+                "limit_s": self._limit_s,
+            }
         )
-        assert child.stdin
-        json.dump(request, child.stdin)
-        child.stdin.close()
-        return child
 
     def _round(self, waiting: Callable[[str], None]) -> bool:
         """Follow one child; True when nothing is left to do."""
@@ -138,32 +193,20 @@ class Check:
 
     def _events(self) -> Iterator[dict[str, Any]]:
         child = self._child
-        assert child.stdout
-        lines: queue.Queue[str] = queue.Queue()
-        out = child.stdout
-
-        def read() -> None:
-            with out:
-                for line in out:
-                    lines.put(line)
-            lines.put("")
-
-        threading.Thread(target=read, daemon=True).start()
         limit = _START_LIMIT_S
         while True:
             try:
-                line = lines.get(timeout=min(_PATIENCE_S, limit))
+                line = child.line(min(_PATIENCE_S, limit))
             except queue.Empty:
                 yield {"event": "waiting"}
                 try:
-                    line = lines.get(timeout=limit)
+                    line = child.line(limit)
                 except queue.Empty:  # held so fast that it could not say so itself
                     child.kill()
                     yield {"event": "hung", "frames": [], "printed": ""}
                     return
             if not line:
-                child.wait()
-                yield {"event": "died", "text": child.stderr.read() if child.stderr else ""}
+                yield {"event": "died", "text": child.last_words()}
                 return
             yield json.loads(line)
             limit = self._limit_s + _GRACE_S

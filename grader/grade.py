@@ -143,11 +143,10 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
 
 def read_class(folder: Path, course: Course) -> list[Graded]:
     """Every submission, read; one that cannot be read says why."""
-    units = [unit.name for unit in course.units]
     found = []
     for id, path in intake.discover(folder):
         try:
-            found.append(Graded(intake.read(path, units, id)))
+            found.append(Graded(intake.read(path, course.definitions, id)))
         except IntakeError as error:
             found.append(Graded(Submission(id, {}), problem=say("{text}", text=str(error))))
     return found

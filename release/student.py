@@ -23,7 +23,7 @@ TEMPLATE = Path(__file__).with_name("template") / "student"
 # The commands that students have, of grader/commands; what the grader starts by name stands beside
 # them.
 COMMANDS = ("check",)
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github", "grader.notebook",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _DATA = ("grader/judge/pytest.ini", "grader/locale/*/LC_MESSAGES/*.mo")

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     course = courses.load()
     chosen = course.select(arguments.targets)
-    submission = intake.read_folder(arguments.path, [unit.name for unit in course.units])
+    submission = intake.read_folder(arguments.path, course.definitions)
     check = Check(course, arguments.path, course.closure(chosen), arguments.limit)
     from rich.console import Console  # while the child imports torch
 

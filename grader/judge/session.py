@@ -1,12 +1,15 @@
 """The child process of `grader check`: imports torch and the student's code, runs public checks.
 
-Reads one JSON request on standard input, writes one JSON event a line on standard output:
-``plan``, ``importing``, ``start``, ``result``, ``hung``, ``end``, or ``error``. What the student's
-code prints goes elsewhere, so that nothing can spoil the lines.
+Reads JSON requests on standard input, a line each, and answers each by JSON events on standard
+output: ``plan``, ``importing``, ``start``, ``result``, ``hung``, ``end``, or ``error``. What the
+student's code prints goes elsewhere, so that nothing can spoil the lines. It imports torch before
+it reads, so that a check in a notebook finds it ready.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import json
 import os
@@ -14,8 +17,13 @@ import sys
 import threading
 import traceback
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grader.judge.reference import Recorded
+    from grader.judge.suite import Suite
 
 _PRINTED_MOST = 2000  # characters of one check's output that are shown
 
@@ -63,19 +71,22 @@ class Watchdog:
         self._paths = paths
         self._main = threading.get_ident()
         self._fed = threading.Event()
-        self._feeds = 0
+        self._over = False
 
     def feed(self) -> None:
-        self._feeds += 1
+        self._fed.set()
+
+    def stop(self) -> None:
+        self._over = True
         self._fed.set()
 
     def start(self) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        while True:
+        while not self._over:
             self._fed.clear()
-            if not self._fed.wait(self._limit_s):
+            if not self._fed.wait(self._limit_s) and not self._over:
                 from grader.subject.host import frame_texts
 
                 stack = traceback.extract_stack(sys._current_frames()[self._main])
@@ -85,34 +96,61 @@ class Watchdog:
 
 
 def main() -> None:
-    """Serve one request; whatever happens is an event."""
-    request = json.load(sys.stdin)
+    """Serve requests until there are no more; whatever happens is an event."""
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
     events = Events()
-    try:
-        _run(request, events)
-    except BaseException as error:
-        events("error", text=str(error), trace=traceback.format_exc(), kind=type(error).__name__)
+    warnings.filterwarnings("ignore")
+    with contextlib.suppress(Exception):  # each request meets it again, and says so
+        _warm()
+    for line in requests:
+        try:
+            _run(json.loads(line), events)
+        except BaseException as error:
+            trace = traceback.format_exc()
+            events("error", text=str(error), trace=trace, kind=type(error).__name__)
     os._exit(0)  # torch takes its time to leave
 
 
-def _run(request: dict[str, Any], events: Events) -> None:
-    warnings.filterwarnings("ignore")
+def _warm() -> None:
     import torch
 
+    from grader.judge import suite  # noqa: F401
+    from grader.subject import host  # noqa: F401
+
+    torch.set_num_threads(1)
+
+
+@functools.cache
+def _suite(*files: Path) -> Suite:
+    from grader.judge.suite import collect
+
+    return collect(files)
+
+
+@functools.cache
+def _recorded(folder: Path) -> Recorded:
+    from grader.judge.reference import Recorded
+
+    return Recorded(folder)
+
+
+def _run(request: dict[str, Any], events: Events) -> None:
     from grader import course as courses
     from grader import intake
-    from grader.judge.reference import Recorded
-    from grader.judge.suite import collect, ended
+    from grader.judge.suite import ended
     from grader.judge.untouched import untouched
-    from grader.model import Outcome
+    from grader.model import Module, Outcome
     from grader.subject.faults import Failure, Fault
     from grader.subject.host import Host
     from grader.subject.proxy import Subject
 
-    torch.set_num_threads(1)
     course = courses.load()
     units = [unit.name for unit in course.units]
-    submission = intake.read_folder(Path(request["path"]), units)
+    submission = intake.read_folder(Path(request["path"]), course.definitions)
+    in_kernel = {
+        unit: Module(unit, text, f"{unit}.ipynb") for unit, text in request["modules"].items()
+    }
+    submission = replace(submission, modules={**submission.modules, **in_kernel})
     paths = {module.path for module in submission.modules.values()}
     printed = Printed()
     sys.stdout = sys.stderr = printed
@@ -125,7 +163,7 @@ def _run(request: dict[str, Any], events: Events) -> None:
         events("importing", unit=unit)
 
     host = Host(submission, units, importing)
-    answers = Recorded(courses.ROOT / "tests" / "public" / "answers")
+    answers = _recorded(courses.ROOT / "tests" / "public" / "answers")
     wanted = set(request["exercises"])
     given: dict[str, str] = {}
     for unit in {id.split(".")[0] for id in wanted}:
@@ -136,25 +174,28 @@ def _run(request: dict[str, Any], events: Events) -> None:
 
     files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
     folder = courses.ROOT / "tests" / "public"
-    suite = collect([folder / file for file in files])
+    suite = _suite(*(folder / file for file in files))
     order = list(course.exercises)
     checks = [check for check in suite.checks if check.exercise in wanted]
     checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
     plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
     events("plan", checks=plan)
     dog.start()
-    for check in checks:
-        if check.id in skip:
-            continue
-        events("start", check=check.id)
-        dog.feed()
-        if check.exercise in as_given:
-            result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
-        else:
-            result, signature = suite.run(check, subject, answers)
-            result = answers.of(check.id).known.compared(result, signature)
-        data = result.to_json() | {"printed": printed.take()}
-        events("result", result=data)
+    try:
+        for check in checks:
+            if check.id in skip:
+                continue
+            events("start", check=check.id)
+            dog.feed()
+            if check.exercise in as_given:
+                result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
+            else:
+                result, signature = suite.run(check, subject, answers)
+                result = answers.of(check.id).known.compared(result, signature)
+            data = result.to_json() | {"printed": printed.take()}
+            events("result", result=data)
+    finally:
+        dog.stop()
     events("end")
 
 

@@ -369,19 +369,21 @@ def test_a_notebook_of_many_statements_holds_nobody_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "kept"),
     [
-        ("x = 'é'; y = 'ü'; print(x)", "x = 'é'\n\ny = 'ü'"),
+        ("x = 'é'; y = 'ü'; print(x)", "x = 'é'; y = 'ü'"),
         (
             "@a\n@b(1,\n   2)\ndef f():\n    return 'é'  # so\n1 + 1",
             "@a\n@b(1,\n   2)\ndef f():\n    return 'é'",
         ),
-        ("x = [\r\n  1,\r\n]\ry = 2", "x = [\n  1,\n]\n\ny = 2"),
+        ("x = [\r\n  1,\r\n]\ry = 2", "x = [\n  1,\n]\ny = 2"),
         ("print(1); x = 2", "x = 2"),
-        ("x = 'a\x0cb'\ny = 1", "x = 'a\x0cb'\n\ny = 1"),
+        ("x = 'a\x0cb'\ny = 1", "x = 'a\x0cb'\ny = 1"),
+        ("print(1)\n\nx = 1\nprint(x)\ny = 2\n", "\n\nx = 1\n\ny = 2"),
     ],
-    ids=["accents", "decorators", "line ends", "after another", "form feed"],
+    ids=["accents", "decorators", "line ends", "after another", "form feed", "their lines"],
 )
 def test_a_statement_is_cut_out_where_it_ends(tmp_path: Path, source: str, kept: str) -> None:
-    assert read(tmp_path, attention_ipynb=notebook(cell(source))).modules["attention"].text == kept
+    text = read(tmp_path, attention_ipynb=notebook(cell(source))).modules["attention"].text
+    assert text == f"# %% code cell 1\n{kept}\n"
 
 
 def test_modules_of_the_same_names_elsewhere_are_told(tmp_path: Path) -> None:

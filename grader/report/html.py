@@ -1,0 +1,31 @@
+"""What the terminal shows, as HTML: one renderer for both, so that the words cannot differ."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from grader.report.language import Language
+from grader.report.terminal import Terminal
+from grader.score import Score
+
+_WIDTH = 88
+_FORM = '<pre style="white-space: pre-wrap; line-height: 1.35; margin: 0">{code}</pre>'
+
+
+def exercises(score: Score, language: Language) -> tuple[str, str]:
+    """What became of each exercise, told whole: HTML, and plain text."""
+    console = Console(
+        file=io.StringIO(),
+        record=True,
+        width=_WIDTH,
+        highlight=False,
+        force_terminal=True,
+        force_jupyter=False,
+        color_system="standard",
+        legacy_windows=False,
+    )
+    Terminal(console, language, detailed=True).exercises(score)
+    text = console.export_text(clear=False).rstrip()
+    return console.export_html(inline_styles=True, code_format=_FORM), text
