@@ -58,10 +58,10 @@ def run() -> bool:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         submissions = _write_class(folder / "class", LARGE)
-        curve = {n: _grade(folder, submissions[:n]) for n in _CURVE}
-        single = _grade(folder, submissions[:CLASS], "--jobs", "1")
-        double = _grade(folder, submissions[:CLASS], "--jobs", "2")
-        alone = {n: _grade(folder, submissions[:n], "--only", ATTENTION) for n in (SMALL, CLASS)}
+        curve = {n: _grade(folder, submissions[:n], CORE) for n in _CURVE}
+        single = _grade(folder, submissions[:CLASS], CORE, "--jobs", "1")
+        double = _grade(folder, submissions[:CLASS], CORE, "--jobs", "2")
+        alone = {n: _grade(folder, submissions[:n], [ATTENTION]) for n in (SMALL, CLASS)}
         peer = [sys.executable, "-m", "bench.peer_pytest"]
         pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions[:SMALL]) / SMALL
         nbgrader_s = peer_nbgrader.seconds(folder / "nbgrader")
@@ -112,13 +112,14 @@ def _write_class(folder: Path, size: int) -> list[Path]:
     return written
 
 
-def _grade(folder: Path, submissions: Sequence[Path], *options: str) -> Run:
+def _grade(folder: Path, submissions: Sequence[Path], only: Sequence[str], *options: str) -> Run:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         chosen, out = Path(name, "chosen"), Path(name, "out")
         chosen.mkdir()
         for one in submissions:
             one.rename(chosen / one.name)
         command = [sys.executable, "-m", "grader", "grade", str(chosen), "--out", str(out)]
+        command += [word for target in only for word in ("--only", target)]
         started = time.perf_counter()
         process = subprocess.Popen(
             [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -126,7 +127,7 @@ def _grade(folder: Path, submissions: Sequence[Path], *options: str) -> Run:
         samples = []
         while process.poll() is None:
             samples.append(_memory(process.pid))
-            time.sleep(0.25)
+            time.sleep(1)
         seconds = time.perf_counter() - started
         for one in submissions:
             (chosen / one.name).rename(one)
