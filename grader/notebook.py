@@ -96,7 +96,7 @@ class _Kernel:
             self._child.kill()
 
     def _before(self, info: Any) -> None:
-        number = getattr(_shell(), "execution_count", 0)
+        number = len(_shell().user_ns.get("In", ()))  # it will be the last of them
         self._ran(getattr(info, "cell_id", None), number, str(info.raw_cell))
         _forget()
 

@@ -10,7 +10,7 @@ from grader.report.language import Language
 from grader.report.terminal import Terminal
 from grader.score import Score
 
-_WIDTH = 88
+_WIDTH = 80  # as of a terminal
 _FORM = '<pre style="white-space: pre-wrap; line-height: 1.35; margin: 0">{code}</pre>'
 
 

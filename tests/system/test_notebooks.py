@@ -216,15 +216,15 @@ def test_an_endless_loop_is_ended_and_said_where(course: Course, bundle: Path) -
     book = notebooks.notebook(unit(course, "attention"), course, solved=True)
     book = edited(book, f"exercise-{SDPA}", BODY, f"{BODY}    while True:\n        pass\n")
     book = edited(book, f"check-{SDPA}", ")", ", limit=1)")
+    book["cells"] = [c for c in book["cells"] if "_attention" not in c["id"] or SDPA in c["id"]]
     ran = run(bundle, book)
     text = said(next(c for c in ran.cells if c.id == f"check-{SDPA}"))
     assert "0 / 14" in text
     (loop,) = (c for c in ran.cells if c.id == f"exercise-{SDPA}")
     line = loop.source.split("\n").index("    while True:") + 1
     place = re.search(rf"attention\.ipynb, In \[{loop.execution_count}\], line (\d+)", text)
-    assert place
+    assert place, text
     assert int(place[1]) in (line, line + 1)
-    assert "20 / 20" not in text
     assert "8 / 8" in said(next(c for c in ran.cells if c.id == "check-stable_softmax")), (
         "and after it"
     )
@@ -262,7 +262,7 @@ def test_the_last_run_of_a_cell_counts_whatever_else_ran(course: Course, bundle:
         print(ran.modules())
     """
     book = notebooks.notebook(unit(course, "masks"), course)
-    book["cells"] = [book["cells"][1], code(textwrap.dedent(kernel).strip())]
+    book["cells"] = [next(c for c in book["cells"] if c["id"] == "set-up"), code(textwrap.dedent(kernel).strip())]
     printed = run(bundle, book).cells[1].outputs[0].text
     text = "# %% In [1]\nimport math\n\n# %% In [4]\n"
     text += "def stable_softmax(scores, dim=-1):\n    return math.e\n"
