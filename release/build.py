@@ -25,7 +25,7 @@ class Part:
 
     Attributes:
         write: fills a folder with it.
-        folder: where that lies in the release; also the name of its zip, if it is at the top.
+        folder: where that lies in the release. It is zipped, unless it lies in another part's.
         inside: the folder inside the zip; empty where its files must stand at the top.
         for_students: students receive it, so it is searched for leaks.
     """
@@ -35,8 +35,13 @@ class Part:
     inside: str = ""
     for_students: bool = False
 
+    @property
+    def top(self) -> str:
+        """The folder that is zipped."""
+        return self.folder.split("/")[0]
 
-# In this order: what lies in another part's folder stands behind it.
+
+# In this order: what lies in another part's folder stands behind it, and is built with it.
 PARTS: dict[str, Part] = {
     "student": Part(student.write, "student", "before-transformers", for_students=True),
     "gradescope": Part(gradescope.write, "gradescope"),
@@ -57,26 +62,21 @@ def build(out: Path, names: Sequence[str] = ()) -> list[Finding]:
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         raise BuildError(f"There is no part {unknown[0]!r}; there is {', '.join(PARTS)}.")
-    chosen = {name: part for name, part in PARTS.items() if not names or name in names}
+    tops = {PARTS[name].top for name in names or PARTS}
+    chosen = [part for part in PARTS.values() if part.top in tops]
     _claim(out)
-    for part in chosen.values():
-        folder = out / part.folder
-        shutil.rmtree(folder, ignore_errors=True)
-        _zip_of(folder).unlink(missing_ok=True)
-    for part in chosen.values():
-        (out / part.folder).mkdir(parents=True)
+    for top in tops:
+        shutil.rmtree(out / top, ignore_errors=True)
+        (out / f"{top}.zip").unlink(missing_ok=True)
+    for part in chosen:
+        (out / part.folder).mkdir(parents=True, exist_ok=True)
         part.write(out / part.folder)
-    found = leaks([out / part.folder for part in chosen.values() if part.for_students])
+    found = leaks([out / top for top in sorted({p.top for p in chosen if p.for_students})])
     if not found:
-        for part in chosen.values():
-            if "/" not in part.folder:
-                folder = out / part.folder
-                archive.write(folder, _zip_of(folder), part.inside)
+        for part in chosen:
+            if part.folder == part.top:
+                archive.write(out / part.top, out / f"{part.top}.zip", part.inside)
     return found
-
-
-def _zip_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.zip")
 
 
 def _claim(out: Path) -> None:

@@ -1,4 +1,6 @@
-"""What course staff get for platforms that run the grader: all that grading needs. Never for students."""
+"""What platforms that run the grader get: all that grading needs, solutions and hidden suites
+included. Never for students.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from pathlib import Path
 
 from grader.course import ROOT
 
-# Everything that grading needs: solutions and hidden suites included.
 GRADING = (
     "LICENSE", "constraints.txt", "course.toml", "pyproject.toml",
     "grader/**/*.py", "grader/judge/pytest.ini", "grader/locale/*/LC_MESSAGES/*.mo",

@@ -16,19 +16,20 @@ from pathlib import Path
 from grader import course as courses
 from grader.course import ROOT, Course, tomllib
 from grader.subject.modules import PACKAGE
-from release import stubs
+from release import catalogue, stubs
 
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
-# The commands that students have, of grader/commands; what the grader starts by name stands beside
-# them.
+# The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check",)
 _BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github", "grader.notebook",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
-_DATA = ("grader/judge/pytest.ini", "grader/locale/*/LC_MESSAGES/*.mo")
-_AS_THEY_ARE = ("LICENSE", "course.toml", "tests/public/test_*.py",
-                "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py")  # fmt: skip
+_AS_THEY_ARE = (
+    "LICENSE", "course.toml", "grader/judge/pytest.ini", "tests/public/test_*.py",
+    "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
+    "docs/hints/*.toml", "docs/lessons/**/*",
+)  # fmt: skip
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -37,11 +38,16 @@ def write(folder: Path, course: Course | None = None, root: Path = ROOT) -> None
     """Fill a folder with what students receive."""
     for path in sorted(p for p in TEMPLATE.rglob("*") if p.is_file()):
         _copy(path, folder / path.relative_to(TEMPLATE))
-    modules = [path.relative_to(root).as_posix() for path in grader_modules(root)]
-    for pattern in (*_AS_THEY_ARE, *_DATA, *modules):
-        for path in sorted(root.glob(pattern)):
+    course = course or courses.load()
+    files = [path for pattern in _AS_THEY_ARE for path in sorted(root.glob(pattern))]
+    for path in (*files, *grader_modules(root)):
+        if path.is_file():
             _copy(path, folder / path.relative_to(root))
-    for name, text in stubs.stubs(course or courses.load()).items():
+    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/*.mo")):
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(catalogue.for_students(path.read_bytes(), course, root))
+    for name, text in stubs.stubs(course).items():
         _write(folder / PACKAGE / name, text)
     for name, cut in {"Makefile": makefile, "pyproject.toml": project}.items():
         _write(folder / name, cut((root / name).read_text(encoding="utf-8")))

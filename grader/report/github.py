@@ -98,7 +98,7 @@ def _row(exercise: Mapping[str, Any], language: Language) -> str:
 
 def _rows(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file))
     except OSError:
         return []

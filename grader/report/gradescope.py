@@ -133,7 +133,7 @@ def _name(check: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def write(out: Path, to: Path, language: Language) -> bool:
-    """Write Gradescope's results of the one submission in ``out``; False where there is no verdict."""
+    """Write Gradescope's results of the one submission in ``out``; False: no verdict."""
     found = sorted(out.glob("*/result.json"))
     result = json.loads(found[0].read_text(encoding="utf-8")) if len(found) == 1 else {}
     data = results(result, language)

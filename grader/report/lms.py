@@ -20,7 +20,7 @@ from grader.course import CourseError
 
 Row = dict[str, str]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what a spreadsheet would run; see `gradebook`
 
 
 class ExportError(CourseError):
@@ -139,7 +139,7 @@ def _nameless(platform: str, row: Row) -> Row:
 
 
 def _unguarded(text: str) -> str:
-    """A cell as it was before it was made safe for spreadsheets; see `gradebook`."""
+    """A cell as it was before it was made safe for spreadsheets."""
     return text[1:] if text[:1] == "'" and text[1:2] in _FORMULA else text
 
 
@@ -175,7 +175,7 @@ Lines = Iterator[Sequence[str]]
 
 def _canvas(found: Mapping[str, Row], points: Mapping[str, str], column: str, most: str) -> Lines:
     """Canvas reads the student from the first five columns, and what an assignment is worth from
-    the row below the header. (instructure/canvas-lms, lib/gradebook_importer.rb)
+    the row below the header (instructure/canvas-lms, lib/gradebook_importer.rb).
     """
     columns = PLATFORMS["canvas"].columns
     yield [*columns, column]

@@ -17,7 +17,10 @@ from release.leaks.unpack import unpack
 
 __all__ = ["Finding", "LeakCheck"]
 
-_NOT_FOR_STUDENTS = {"solutions", "hidden", "mistakes", "variants", ".course-secret", ".git"}
+_NOT_FOR_STUDENTS = {
+    "solutions", "hidden", "mistakes", "variants", "equivalents",
+    ".course-secret", ".git", ".ipynb_checkpoints", "__pycache__",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,6 @@ class LeakCheck:
         told: Iterable[str] = [
             *(f"{part!r} is no part of what students receive" for part in sorted(odd)),
             *inside.problems,
-            *self._comparison.leaks([name, *inside.texts]),
+            *self._comparison.leaks([*unpack(name.encode()).texts, *inside.texts]),
         ]
         return [Finding(name, what) for what in told]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from release.leaks import forms
-from release.leaks.secrets import HIDDEN, MISTAKE, SOLUTION, VARIANT, Known, Secret
+from release.leaks.secrets import HIDDEN, MISTAKE, SOLUTION, VARIANT, Edit, Known, Secret
 
-# What counts as the same, and how much of it is a leak. docs/decisions.md has the figures behind it.
+# What counts as the same, and how much of it is a leak. The figures behind it: docs/decisions.md.
 VERBATIM = 8  # tokens in a row, names as they are
 RENAMED = 12  # tokens in a row, whatever the names
 SUBTREE = 10
@@ -23,9 +23,28 @@ LEAST = 8  # own tokens or nodes; below, a share says nothing
 
 _ORDER = {SOLUTION: 0, VARIANT: 1, HIDDEN: 2, MISTAKE: 3}
 # What may stand between the two texts of an edit: "find = ..., replace = ...", JSON, an arrow.
-_BETWEEN = {"replace", "find", "edits", "with", "by", "=", ":", "[", "]", "{", "}", "-", ">", "|"}
+_BETWEEN = {
+    "replace",
+    "find",
+    "edits",
+    "with",
+    "by",
+    "=",
+    ":",
+    "[",
+    "]",
+    "{",
+    "}",
+    "-",
+    "+",
+    ">",
+    "|",
+}
 _GAP = 8
+_SAME_LINE = 4  # tokens before a text that may stand before the other as well, as in a diff
+_FIRST = 3  # tokens by which an edit is looked up
 _LEAST_EDIT = 6  # tokens; shorter ones need the word `replace` between them
+_LONG_EDIT = 10  # ... and these need nothing between them: in a table with commas, say
 
 
 @dataclass(frozen=True)
@@ -56,10 +75,12 @@ class _Form:
     """Where each run or subtree stands in the secrets.
 
     Attributes:
+        known: every run or subtree.
         own: secret -> the places that students do not have anyway.
     """
 
     def __init__(self) -> None:
+        self.known: set[object] = set()
         self.places: dict[object, list[tuple[int, frozenset[int]]]] = defaultdict(list)
         self.own: dict[int, set[int]] = {}
 
@@ -67,6 +88,7 @@ class _Form:
         self.own[secret] = set(range(size))
         for key, places in found:
             self.places[key].append((secret, places))
+            self.known.add(key)
 
     def take(self, keys: Iterable[object], only: Iterable[int]) -> None:
         """These runs are no secret."""
@@ -104,6 +126,7 @@ class Function:
 
     @classmethod
     def of(cls, node: ast.FunctionDef) -> Function:
+        """What there is to know of a definition."""
         code = forms.code_of(node)
         return cls(node.name, forms.whole(node), forms.key(code), forms.size(code))
 
@@ -131,6 +154,7 @@ class Comparison:
         self._known = known
         self._forms = {name: _Form() for name in ("verbatim", "renamed", "trees")}
         self._lengths: set[int] = set()
+        self._shapes: set[forms.Run] = set()  # of runs up to names
         for number, secret in enumerate(known.secrets):
             self._add(number, secret)
         given, public = self.read(known.given), self.read(known.public.values())
@@ -140,19 +164,20 @@ class Comparison:
                 form.take(getattr(text, name), only)
         self._checks = {secret.check: secret for secret in known.secrets if secret.check}
         self._named, self._bodies = self._whole_functions(given, public)
-        self._edits = defaultdict(list)
+        self._edits: dict[object, list[Edit]] = defaultdict(list)
         for edit in known.edits:
             if edit.find and edit.put:
-                self._edits[edit.find[0]].append(edit)
+                self._edits[edit.find[:_FIRST]].append(edit)
 
     def _add(self, number: int, secret: Secret) -> None:
         found = secret.tokens
         length = min(VERBATIM, len(found))
         self._lengths.add(length)
         runs = {
-            "verbatim": (length, forms.verbatim(found, length)),
-            "renamed": (RENAMED, forms.renamed(found, RENAMED)),
+            "verbatim": (length, list(forms.runs(forms.plain(found), length))),
+            "renamed": (RENAMED, list(forms.renamed(found, RENAMED))),
         }
+        self._shapes.update(map(forms.shape, runs["renamed"][1]))
         for name, (length, keys) in runs.items():
             spans = ((key, frozenset(range(i, i + length))) for i, key in enumerate(keys))
             self._forms[name].add(number, len(found), spans)
@@ -181,12 +206,14 @@ class Comparison:
     def read(self, pieces: Iterable[str]) -> Text:
         """Bring a file's texts into normal form."""
         text = Text(set(), set(), set(), [], set(), [])
+        known = self._forms["verbatim"].known
         for piece in pieces:
             found = forms.tokens(piece)
-            text.streams.append([token.lstrip("\0") for token in found])
+            plain = forms.plain(found)
+            text.streams.append(plain)
             for length in self._lengths:
-                text.verbatim.update(forms.verbatim(found, length))
-            text.renamed.update(forms.renamed(found, RENAMED))
+                text.verbatim |= known.intersection(forms.runs(plain, length))
+            text.renamed.update(forms.renamed(found, RENAMED, self._shapes))
             for tree in trees(piece):
                 text.trees.update(one.key for one in forms.subtrees(tree.body, SUBTREE))
                 constants = forms.constants(tree)
@@ -234,30 +261,34 @@ class Comparison:
             keep(self._checks[check], 1.0, "the whole check")
         yield from (words for _, words in found.values())
         yield from self._edits_in(text)
+        words = {word for stream in text.streams for word in stream}
         for word in self._known.words:
-            if any(word in stream for stream in text.streams):
+            if word in words:
                 yield f"{self._known.words[word]}: {word!r}"
 
     def _edits_in(self, text: Text) -> Iterator[str]:
         told = set()
         for stream in text.streams:
-            for i, token in enumerate(stream):
-                for edit in self._edits.get(token, ()):
-                    if edit.name not in told and _follows(stream, i, edit.find, edit.put):
-                        told.add(edit.name)
-                        yield f"known mistake {edit.name}: what it replaces, and by what"
+            for length in range(1, _FIRST + 1):
+                for i, run in enumerate(forms.runs(stream, length)):
+                    for edit in self._edits.get(run, ()):
+                        if edit.name not in told and _follows(stream, i, edit.find, edit.put):
+                            told.add(edit.name)
+                            yield f"{edit.name}: what it replaces, and by what"
 
 
 def _follows(stream: list[str], place: int, find: tuple[str, ...], put: tuple[str, ...]) -> bool:
     end = place + len(find)
     if tuple(stream[place:end]) != find:
         return False
+    allowed = _BETWEEN.union(stream[max(0, place - _SAME_LINE) : place])
     between: list[str] = []
     for start in range(end, min(end + _GAP, len(stream))):
-        told = "replace" in between or len(find) + len(put) >= _LEAST_EDIT
-        if between and told and tuple(stream[start : start + len(put)]) == put:
+        size = len(find) + len(put)
+        told = "replace" in between or size >= _LONG_EDIT or (between and size >= _LEAST_EDIT)
+        if told and tuple(stream[start : start + len(put)]) == put:
             return True
-        if stream[start] not in _BETWEEN:
+        if stream[start] not in allowed:
             return False
         between.append(stream[start])
     return False
@@ -286,6 +317,8 @@ def trees(text: str) -> Iterator[ast.Module]:
 
 
 def _parsed(text: str) -> ast.Module | None:
+    if not any(sign in text for sign in "(=@"):
+        return None  # prose, which takes as long to refuse
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

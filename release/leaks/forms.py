@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 # Names that nobody renames: Python's own, and those of the libraries.
@@ -38,18 +39,37 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-def verbatim(found: list[str], length: int) -> Iterator[Run]:
-    """Every run of so many tokens, names as they are."""
-    plain = [token.lstrip(_OWN) for token in found]
-    return (tuple(plain[i : i + length]) for i in range(len(plain) - length + 1))
+def plain(found: list[str]) -> list[str]:
+    """Tokens without the marks."""
+    return [token.lstrip(_OWN) for token in found]
 
 
-def renamed(found: list[str], length: int) -> Iterator[Run]:
-    """Every run of so many tokens, with names by their order in it."""
-    return (_by_order(found[i : i + length]) for i in range(len(found) - length + 1))
+def runs(found: list[str], length: int) -> Iterator[Run]:
+    """Every run of so many tokens."""
+    return zip(*(found[i:] for i in range(length)))
 
 
-def _by_order(atoms: Iterable[object]) -> Run:
+def renamed(found: list[str], length: int, known: Container[Run] | None = None) -> Iterator[Run]:
+    """Every run of so many tokens, with names by their order in it.
+
+    Args:
+        found: the tokens, with marks.
+        length: of a run.
+        known: the shapes of runs that are looked for, to save time; all by default.
+    """
+    shapes = runs([_OWN if token[0] == _OWN else token for token in found], length)
+    for run, shape in zip(runs(found, length), shapes):
+        if known is None or shape in known:
+            yield _by_order(run)
+
+
+def shape(run: Run) -> Run:
+    """What is left of a run that `renamed` gave, when all names are taken for one."""
+    return tuple(_OWN if isinstance(atom, int) else atom for atom in run)
+
+
+@functools.lru_cache(maxsize=1 << 17)  # most mistakes leave most of a solution as it is
+def _by_order(atoms: Run) -> Run:
     seen: dict[object, int] = {}
     return tuple(
         seen.setdefault(atom, len(seen)) if isinstance(atom, str) and atom[:1] == _OWN else atom
@@ -76,7 +96,7 @@ def subtrees(nodes: Iterable[ast.AST], least: int) -> list[Subtree]:
 def key(nodes: Iterable[ast.AST]) -> int:
     """What code is known by as a whole, whatever its names."""
     reader = _Reader(0)
-    return hash(_by_order([atom for node in nodes for atom in reader.read(node)]))
+    return hash(_by_order(tuple(atom for node in nodes for atom in reader.read(node))))
 
 
 def size(nodes: Iterable[ast.AST]) -> int:
@@ -87,12 +107,13 @@ def size(nodes: Iterable[ast.AST]) -> int:
     return reader.count
 
 
+# What says nothing about what code does.
+_SKIPPED = {"annotation", "ctx", "decorator_list", "kind", "returns", "type_comment",
+            "type_ignores", "type_params"}  # fmt: skip
+
+
 class _Reader:
     """Reads trees into lists of atoms: types, constants, names."""
-
-    # What says nothing about what code does.
-    _SKIPPED = {"annotation", "ctx", "decorator_list", "kind", "returns", "type_comment",
-                "type_ignores", "type_params"}  # fmt: skip
 
     def __init__(self, least: int):
         self._least = least
@@ -111,13 +132,13 @@ class _Reader:
         else:
             atoms = [type(node).__name__, *self._fields(node)]
         if self.count - first >= self._least:
-            key = hash(_by_order(atoms))
+            key = hash(_by_order(tuple(atoms)))
             self.found.append(Subtree(key, frozenset(range(first, self.count))))
         return atoms
 
     def _fields(self, node: ast.AST) -> Iterator[object]:
         for name, value in ast.iter_fields(node):
-            if name in self._SKIPPED or (name == "name" and hasattr(node, "decorator_list")):
+            if name in _SKIPPED or (name == "name" and hasattr(node, "decorator_list")):
                 continue
             if name == "body" and isinstance(value, list):
                 value = value[_documented(value) :]
@@ -144,7 +165,7 @@ def code_of(node: ast.FunctionDef) -> list[ast.stmt]:
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """The functions of a module and the methods of its classes; what stands inside them is theirs."""
+    """The functions of a module and the methods of its classes, without what stands inside them."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.FunctionDef):
             yield child

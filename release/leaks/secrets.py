@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.course import ROOT, Course
+from grader.course import ROOT, Course, tomllib
 from grader.judge import bank
 from release import stubs
 from release.leaks import forms
@@ -35,17 +35,23 @@ class Secret:
 
     @functools.cached_property
     def tokens(self) -> list[str]:
+        """Its decorators and its code, as tokens."""
         above = [ast.unparse(one) for one in self.function.decorator_list]
         return forms.tokens("\n".join([*above, *map(ast.unparse, forms.code_of(self.function))]))
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A known mistake as it stands in the bank: what is replaced by what."""
+    """A change of a solution as it stands in the banks: what is replaced by what."""
 
     name: str
     find: tuple[str, ...]
     put: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, find: str, put: str) -> Edit:
+        """Of texts."""
+        return cls(name, _plain(find), _plain(put))
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,11 @@ def collect(course: Course, root: Path = ROOT) -> Known:
     for mistake in bank.mistakes(course):
         text = _definition(solution[mistake.unit].text, mistake.exercise.split(".")[1])
         secrets += _functions(MISTAKE, mistake.id, mistake.apply(text), as_given | solved)
-        for find, put in mistake.edits:
-            edits.append(Edit(mistake.id, _plain(find), _plain(put)))
+        edits += [Edit.of(f"{MISTAKE} {mistake.id}", *edit) for edit in mistake.edits]
+    for path in sorted((root / "solutions" / "equivalents").glob("*.toml")):
+        for one in tomllib.loads(path.read_text(encoding="utf-8"))["equivalent"]:
+            name = f"equivalent of {one['exercise']}"
+            edits += [Edit.of(name, one["find"], put) for put in one["becomes"]]
     for file, text in hidden.items():
         tree = ast.parse(text)
         constants = forms.constants(tree)
@@ -116,7 +125,7 @@ def _definition(module: str, name: str) -> str:
 
 
 def _plain(text: str) -> tuple[str, ...]:
-    return tuple(run for (run,) in forms.verbatim(forms.tokens(text), 1))  # type: ignore[misc]
+    return tuple(forms.plain(forms.tokens(text)))
 
 
 def _names(hidden: Mapping[str, str], public: Mapping[str, str]) -> dict[str, str]:

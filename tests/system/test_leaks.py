@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import binascii
 import codecs
 import gzip
 import io
@@ -13,6 +14,9 @@ import pickle
 import py_compile
 import struct
 import tarfile
+import textwrap
+import urllib.parse
+import xml.sax.saxutils
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -21,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import ROOT, Course
-from release import student
+from release import catalogue, student
 from release.leaks import LeakCheck, forms
 
 
@@ -95,9 +99,10 @@ def test_shipped_stubs_give_nothing_away(course: Course, bundle: Path) -> None:
 # ------------------------------------------------------------------------------------ where it lies
 
 
-def _zip(*files: tuple[str, bytes]) -> bytes:
+def _zip(*files: tuple[str, bytes], comment: bytes = b"") -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = comment
         for name, data in files:
             archive.writestr(name, data)
     return made.getvalue()
@@ -117,9 +122,16 @@ def _pyc(text: str, folder: Path) -> bytes:
     return Path(py_compile.compile(str(folder / "code.py"), str(folder / "code.pyc"))).read_bytes()
 
 
-def _png(*chunks: tuple[bytes, bytes], after: bytes = b"") -> bytes:
-    head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    whole = [(b"IHDR", head), (b"IDAT", zlib.compress(b"\0\0")), *chunks, (b"IEND", b"")]
+_ONE_PIXEL = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+
+
+def _png(
+    *chunks: tuple[bytes, bytes],
+    head: bytes = _ONE_PIXEL,
+    pixels: bytes = b"\0\0",
+    after: bytes = b"",
+) -> bytes:
+    whole = [(b"IHDR", head), (b"IDAT", zlib.compress(pixels)), *chunks, (b"IEND", b"")]
     body = b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in whole
@@ -144,8 +156,9 @@ def _notebook(source: str = "", output: str = "", metadata: object = None, html:
     ).encode()
 
 
-def _safetensors(metadata: dict[str, str], data: bytes) -> bytes:
-    entry = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
+def _safetensors(metadata: dict[str, str], data: bytes, dtype: str = "U8") -> bytes:
+    size = len(data) // {"U8": 1, "F64": 8}[dtype]
+    entry = {"dtype": dtype, "shape": [size], "data_offsets": [0, len(data)]}
     head = json.dumps({"__metadata__": metadata, "a": entry}).encode()
     return struct.pack("<Q", len(head)) + head + data
 
@@ -158,59 +171,129 @@ def _listing(text: str) -> str:
     return "\n".join(f"---> {n:3}     {line}" for n, line in enumerate(text.split("\n"), 10))
 
 
-_B64 = base64.b64encode(ATTENTION.encode()).decode()
+def _catalogue(text: str) -> bytes:
+    head = b"Content-Type: text/plain; charset=UTF-8\n"
+    return catalogue.compiled({b"": head, b"Passed": text.encode()})
 
-PLACES: dict[str, tuple[str, Callable[[Path], bytes]]] = {
-    "as it is": ("exercises/attention.py", lambda f: ATTENTION.encode()),
-    "in prose": ("README.md", lambda f: f"So:\n\n    {ATTENTION}\n\nIt's that easy.".encode()),
-    "with Windows line ends, in UTF-16": (
-        "notes.txt",
-        lambda f: ATTENTION.replace("\n", "\r\n").encode("utf-16"),
+
+def _pixels(text: str) -> bytes:
+    """A grey picture, wider than high, whose every pixel is a letter."""
+    data = text.encode()
+    rows = [data[i : i + 64].ljust(64) for i in range(0, len(data), 64)]
+    head = struct.pack(">IIBBBBB", 64, len(rows), 8, 0, 0, 0, 0)
+    return _png(head=head, pixels=b"".join(b"\0" + row for row in rows))
+
+
+def _traceback(text: str) -> bytes:
+    """As Jupyter keeps it: in colours, with a margin."""
+    lines = [f"\x1b[1;32m     {n}\x1b[0m {line}" for n, line in enumerate(text.split("\n"), 2)]
+    error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["\n".join(lines)]}
+    return json.dumps({"cells": [{"cell_type": "code", "outputs": [error], "source": ""}]}).encode()
+
+
+def _in_two_cells(text: str) -> bytes:
+    lines = text.splitlines(keepends=True)
+    halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    cells = [{"cell_type": "raw", "source": half} for half in halves]
+    return json.dumps({"cells": cells}).encode()
+
+
+def _uuencoded(data: bytes) -> bytes:
+    lines = (binascii.b2a_uu(data[i : i + 45]) for i in range(0, len(data), 45))
+    return b"begin 644 a\n" + b"".join(lines) + b"`\nend\n"
+
+
+def _coloured(text: str) -> str:
+    return "".join(f"<span class='k'>{c}</span>" if c in "=@~" else c for c in text)
+
+
+LINES = ATTENTION.split("\n")
+DATA = ATTENTION.encode()
+B64 = base64.b64encode(DATA).decode()
+BODY = _body("solutions/attention.py", "scaled_dot_product_attention")
+STUB = (ROOT / "exercises" / "attention.py").read_text(encoding="utf-8")
+RAISE = '    raise NotImplementedError("attention.scaled_dot_product_attention")\n'
+
+PLACES: dict[str, tuple[str, bytes]] = {
+    "as it is": ("exercises/attention.py", DATA),
+    "in prose": ("README.md", f"So:\n\n    {ATTENTION}\n\nIt's that easy.".encode()),
+    "with Windows line ends, in UTF-16": ("a.txt", "\r\n".join(LINES).encode("utf-16")),
+    "behind a stub's raise": (
+        "exercises/attention.py",
+        STUB.replace(RAISE, RAISE + textwrap.indent(BODY, "    ") + "\n").encode(),
     ),
-    "commented out": (
-        "grader/score.py",
-        lambda f: "".join(f"# {line}\n" for line in ATTENTION.split("\n")).encode(),
+    "commented out": ("grader/score.py", "".join(f"# {line}\n" for line in LINES).encode()),
+    "in a docstring": ("grader/score.py", f'def f():\n    """Help.\n\n{BODY}\n    """\n'.encode()),
+    "in a string": ("tools/set_up.py", f"TEXT = {ATTENTION!r}\n".encode()),
+    "in a list of lines": ("tools/set_up.py", f"TEXT = {LINES!r}\n".encode()),
+    "in strings that are added": (
+        "tools/set_up.py",
+        ("TEXT = (" + " +\n".join(repr(f"{line}\n") for line in LINES) + ")\n").encode(),
     ),
-    "in a string": ("tools/set_up.py", lambda f: f"TEXT = {ATTENTION!r}\n".encode()),
-    "in base64": ("course.toml", lambda f: f'kept = "{_B64}"'.encode()),
-    "in base64, folded": ("a.txt", lambda f: base64.encodebytes(ATTENTION.encode())),
-    "in base64, twice": ("a.txt", lambda f: base64.b64encode(_B64.encode())),
-    "in base85": ("a.txt", lambda f: base64.b85encode(ATTENTION.encode())),
-    "in hex": ("a.txt", lambda f: ATTENTION.encode().hex().encode()),
-    "as numbers": ("a.txt", lambda f: str(list(ATTENTION.encode())).encode()),
-    "packed, in base64": ("a.py", lambda f: repr(base64.b64encode(zlib.compress(ATTENTION.encode()))).encode()),
-    "backwards": ("a.txt", lambda f: ATTENTION[::-1].encode()),
-    "by rot13": ("a.txt", lambda f: codecs.encode(ATTENTION, "rot13").encode()),
-    "in a traceback": ("log.txt", lambda f: _listing(_body("solutions/attention.py", "scaled_dot_product_attention")).encode()),
-    "in a diff": ("a.txt", lambda f: "".join(f"+{line}\n" for line in ATTENTION.split("\n")).encode()),
-    "in a notebook's cell": ("notebooks/a.ipynb", lambda f: _notebook(source=ATTENTION)),
-    "in a notebook's output": ("notebooks/a.ipynb", lambda f: _notebook(output=ATTENTION)),
-    "in a notebook's metadata": ("notebooks/a.ipynb", lambda f: _notebook(metadata={"x": [ATTENTION]})),
-    "in a notebook's metadata, in base64": ("notebooks/a.ipynb", lambda f: _notebook(metadata=_B64)),
-    "in a notebook's HTML, coloured": (
+    "in JavaScript": ("a.html", f"<script>let a = {json.dumps(ATTENTION)};</script>".encode()),
+    "in an attribute of a drawing": (
+        "a.svg",
+        f"<svg><text aria-label={xml.sax.saxutils.quoteattr(ATTENTION)}/></svg>".encode(),
+    ),
+    "in base64": ("course.toml", f'kept = "{B64}"'.encode()),
+    "in base64, folded": ("a.txt", base64.encodebytes(DATA)),
+    "in base64, twice": ("a.txt", base64.b64encode(B64.encode())),
+    "in base85": ("a.txt", base64.b85encode(DATA)),
+    "in hex": ("a.txt", DATA.hex().encode()),
+    "by uuencode": ("a.txt", _uuencoded(DATA)),
+    "as numbers": ("a.txt", str(list(DATA)).encode()),
+    "as hexadecimal numbers": ("a.txt", ", ".join(map(hex, DATA)).encode()),
+    "as bits": ("a.txt", " ".join(f"{byte:08b}" for byte in DATA).encode()),
+    "percent-encoded": ("a.txt", urllib.parse.quote(ATTENTION).encode()),
+    "packed, in base64": ("a.py", repr(base64.b64encode(zlib.compress(DATA))).encode()),
+    "backwards": ("a.txt", ATTENTION[::-1].encode()),
+    "by rot13": ("a.txt", codecs.encode(ATTENTION, "rot13").encode()),
+    "in a traceback": ("log.txt", _listing(BODY).encode()),
+    "in a diff": ("a.txt", "".join(f"+{line}\n" for line in LINES).encode()),
+    "in a notebook's cell": ("notebooks/a.ipynb", _notebook(source=ATTENTION)),
+    "in two cells of a notebook": ("notebooks/a.ipynb", _in_two_cells(ATTENTION)),
+    "in a notebook's output": ("notebooks/a.ipynb", _notebook(output=ATTENTION)),
+    "in a notebook's traceback": ("notebooks/a.ipynb", _traceback(BODY)),
+    "in a notebook's metadata": ("notebooks/a.ipynb", _notebook(metadata={"x": [ATTENTION]})),
+    "in a notebook's metadata, in base64": ("notebooks/a.ipynb", _notebook(metadata=B64)),
+    "in a notebook, under a name that stands twice": (
         "notebooks/a.ipynb",
-        lambda f: _notebook(html=ATTENTION.replace("&", "&amp;").replace("=", "<span class='o'>=</span>").replace(">", "&gt;") if False
-                            else "".join(f"<span class='k'>{c}</span>" if c in "=@~" else c for c in ATTENTION)),
+        f'{{"cells": [{{"source": {json.dumps(ATTENTION)}, "source": "x"}}]}}'.encode(),
     ),
-    "in a zip": ("a.zip", lambda f: _zip(("a.txt", ATTENTION.encode()))),
-    "in a zip in a zip": ("a.zip", lambda f: _zip(("b.zip", _zip(("a.txt", ATTENTION.encode()))))),
-    "in a tar": ("a.tar.xz", lambda f: _tar(ATTENTION)),
-    "in a gzip": ("a.gz", lambda f: gzip.compress(ATTENTION.encode())),
-    "in a git object": (".git/objects/ab/cdef", lambda f: _git_object(ATTENTION)),
-    "in a PNG's text": ("a.png", lambda f: _png((b"tEXt", b"Comment\0" + ATTENTION.encode()))),
-    "in a PNG's packed text": ("a.png", lambda f: _png((b"zTXt", b"Comment\0\0" + zlib.compress(ATTENTION.encode())))),
-    "behind a PNG": ("a.png", lambda f: _png(after=ATTENTION.encode())),
-    "in a PNG's pixels": ("a.png", lambda f: _png((b"IDAT", b""), (b"prVt", ATTENTION.encode()))),
-    "in a recording's names": ("a.safetensors", lambda f: _safetensors({"index": json.dumps({"given": ATTENTION})}, b"\0" * 8)),
-    "in a recording's numbers": ("a.safetensors", lambda f: _safetensors({}, ATTENTION.encode())),
-    "in a recording's numbers, packed": ("a.safetensors", lambda f: _safetensors({}, b"\7" * 64 + zlib.compress(ATTENTION.encode()))),
+    "in a notebook's HTML, coloured": ("notebooks/a.ipynb", _notebook(html=_coloured(ATTENTION))),
+    "in a zip": ("a.zip", _zip(("a.txt", DATA))),
+    "in a zip in a zip": ("a.zip", _zip(("b.zip", _zip(("a.txt", DATA))))),
+    "in a zip's comment": ("a.zip", _zip(comment=DATA)),
+    "behind a zip's end": ("a.zip", _zip(("a.txt", b"nothing")) + DATA),
+    "in a tar": ("a.tar.xz", _tar(ATTENTION)),
+    "in a gzip": ("a.gz", gzip.compress(DATA)),
+    "in a git object": (".git/objects/ab/cdef", _git_object(ATTENTION)),
+    "in a catalogue": ("grader/locale/zh/LC_MESSAGES/grader.mo", _catalogue(ATTENTION)),
+    "in a PNG's text": ("a.png", _png((b"tEXt", b"Comment\0" + DATA))),
+    "in a PNG's packed text": ("a.png", _png((b"zTXt", b"Comment\0\0" + zlib.compress(DATA)))),
+    "behind a PNG": ("a.png", _png(after=DATA)),
+    "in a PNG's private chunk": ("a.png", _png((b"prVt", DATA))),
+    "in a PNG's pixels": ("a.png", _pixels(ATTENTION)),
+    "in a recording's names": (
+        "a.safetensors",
+        _safetensors({"index": json.dumps({"given": ATTENTION})}, bytes(8)),
+    ),
+    "in a recording's bytes": ("a.safetensors", _safetensors({}, DATA)),
+    "in a recording's bytes, packed": (
+        "a.safetensors",
+        _safetensors({}, b"\7" * 64 + zlib.compress(DATA)),
+    ),
+    "in a recording's numbers": (
+        "a.safetensors",
+        _safetensors({}, struct.pack(f"<{len(DATA)}d", *DATA), "F64"),
+    ),
+    "in a file's name": (base64.urlsafe_b64encode(zlib.compress(BODY.encode())).decode(), b"x"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_solution_is_found(check: LeakCheck, tmp_path: Path, place: str) -> None:
-    name, make = PLACES[place]
-    found = [finding.what for finding in check.file(name, make(tmp_path))]
+def test_a_solution_is_found(check: LeakCheck, place: str) -> None:
+    found = [finding.what for finding in check.file(*PLACES[place])]
     assert any("solution attention: scaled_dot_product_attention" in what for what in found), found
 
 
@@ -221,10 +304,13 @@ def test_a_solution_is_found(check: LeakCheck, tmp_path: Path, place: str) -> No
         lambda f: pickle.dumps({"kept": [1, 2, 3]}),
         lambda f: b"\x7fELF" + bytes(200),
         lambda f: bytes(range(256)) * 4,
+        lambda f: _safetensors({}, bytes(64) + _pyc(ATTENTION, f)[16:]),
+        lambda f: _safetensors({}, bytes(64) + pickle.dumps({"kept": [1, 2, 3]})),
         lambda f: _zip(("a.bin", bytes(range(256)))),
-        lambda f: json.dumps(base64.b64encode(marshal.dumps(compile(ATTENTION, "", "exec"))).decode()).encode(),
+        lambda f: base64.b64encode(marshal.dumps(compile(ATTENTION, "", "exec"))),
     ],
-    ids=["pyc", "pickle", "program", "numbers", "numbers in a zip", "code, marshalled, in base64"],
+    ids=["pyc", "pickle", "program", "numbers", "pyc among numbers", "pickle among numbers",
+         "numbers in a zip", "code, marshalled, in base64"],
 )  # fmt: skip
 def test_what_cannot_be_read_may_not_ship(
     check: LeakCheck, tmp_path: Path, make: Callable[[Path], bytes]
@@ -312,8 +398,10 @@ def test_a_hidden_check_is_found_in_the_public_suite(check: LeakCheck, bundle: P
         lambda find, put: f'find = "{find}"\nreplace = "{put}"\n',
         lambda find, put: json.dumps({"mistakes": {"edits": [[find, put]]}}),
         lambda find, put: f"`{find}` -> `{put}`",
+        lambda find, put: f"softmax-unshifted,{find},{put}\n",
+        lambda find, put: f"-    e = {find}\n+    e = {put}\n",
     ],
-    ids=["as in the bank", "as JSON", "as an arrow"],
+    ids=["as in the bank", "as JSON", "as an arrow", "as a table", "as a diff"],
 )
 def test_an_edit_of_a_known_mistake_is_found_and_its_words_are_not(
     check: LeakCheck, make: Callable[[str, str], str]

@@ -1,8 +1,10 @@
-"""What is released: the student bundle stands alone and is reproducible; platforms get a verdict."""
+"""The student bundle stands alone and is reproducible; platforms get a verdict or are told."""
 
 from __future__ import annotations
 
 import csv
+import fnmatch
+import gettext
 import io
 import json
 import os
@@ -12,23 +14,24 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grader.course import ROOT, Course
-from grader.report import github, gradescope, lms
+from grader.judge import bank
+from grader.report import github, gradebook, gradescope, lms
 from grader.report.language import Language
 from release import __main__ as command
-from release import archive, build, classroom, student
+from release import archive, build, catalogue, classroom, student
 from release import gradescope as gradescope_bundle
 
 ENGLISH = Language("en")
 
 
-# --------------------------------------------------------------------------------- the student bundle
+# -------------------------------------------------------------------------------- student bundle
 
 
 @pytest.fixture(scope="module")
@@ -60,29 +63,65 @@ def test_a_zip_keeps_what_can_be_run(tmp_path: Path) -> None:
     assert modes == {"read": 0o644, "run": 0o755}
 
 
-def test_the_bundle_holds_what_students_need_and_nothing_else(bundle: Path, course: Course) -> None:
-    top = {path.name for path in bundle.iterdir()}
-    assert top == {
-        ".devcontainer", ".gitattributes", ".github", ".gitignore", "AGENTS.md", "LICENSE",
-        "Makefile", "README.md", "README.zh.md", "constraints.txt", "course.toml", "exercises",
-        "grader", "pyproject.toml", "tests", "tools",
-    }  # fmt: skip
+# Kind of file -> whether there must be one. `{unit}` stands for each unit.
+KINDS = {
+    "README.md": True, "README.zh.md": True, "AGENTS.md": True, "CLAUDE.md": True,
+    "LICENSE": True, "Makefile": True, "course.toml": True, "pyproject.toml": True,
+    "constraints.txt": True,
+    ".gitignore": True, ".gitattributes": True,
+    ".github/workflows/check.yml": True, ".devcontainer/devcontainer.json": True,
+    "exercises/__init__.py": True, "exercises/{unit}.py": True,
+    "tests/public/test_{unit}.py": True, "tests/public/answers/{unit}.safetensors": True,
+    "tools/__init__.py": True, "tools/set_up.py": True,
+    "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
+    "grader/locale/*/LC_MESSAGES/grader.mo": False,
+    "notebooks/{unit}.ipynb": False,
+    "docs/hints/{unit}.toml": False, "docs/hints/zh/{unit}.toml": False,
+    "docs/lessons/*.md": False, "docs/lessons/*.png": False, "docs/lessons/*.svg": False,
+}  # fmt: skip
+
+
+def test_every_file_of_the_bundle_is_of_a_kind_that_students_need(
+    bundle: Path, course: Course
+) -> None:
     names = {path.relative_to(bundle).as_posix() for path in archive.files(bundle)}
-    units = {unit.name for unit in course.units}
-    exercises = {n for n in names if n.startswith("exercises/")}
-    assert exercises == {f"exercises/{unit}.py" for unit in units | {"__init__"}}
-    tests = {n for n in names if n.startswith("tests/")}
-    assert tests == {f"tests/public/test_{unit}.py" for unit in units} | {
-        f"tests/public/answers/{unit}.safetensors" for unit in units
-    }
-    assert {n for n in names if n.startswith("tools/")} == {"tools/__init__.py", "tools/set_up.py"}
+    units = [unit.name for unit in course.units]
+    patterns = {kind.format(unit=unit): must for kind, must in KINDS.items() for unit in units}
+    known = {name for name in names if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+    assert names == known
+    missing = [one for one, must in patterns.items() if must and not fnmatch.filter(names, one)]
+    assert missing == []
+
+
+def test_every_translation_travels_compiled(bundle: Path) -> None:
+    for path in (ROOT / "grader" / "locale").glob("*/LC_MESSAGES/*.po"):
+        compiled = (bundle / path.relative_to(ROOT)).with_suffix(".mo")
+        assert compiled.exists(), f"{path}: run python -m tools.catalogue"
+
+
+def test_students_get_the_translations_of_what_they_can_see(course: Course, tmp_path: Path) -> None:
+    """Not of what only hidden checks say, nor of the causes that are theirs to find."""
+    mistakes = {mistake.id: mistake for mistake in bank.mistakes(course)}
+    cause = next(m for m in mistakes.values() if m.exercise == "troubleshooting.post_mortem")
+    shown = mistakes["softmax-over-queries"]
+    hidden = "Large scores do no harm along the first axis either"
+    texts = {text.encode(): "译文".encode() for text in (cause.title, shown.title, "not graded")}
+    head = b"Content-Type: text/plain; charset=UTF-8\n"
+    made = catalogue.compiled({**texts, hidden.encode(): b"x", b"": head})
+    with io.BytesIO(made) as file:
+        assert gettext.GNUTranslations(file).gettext(cause.title) == "译文"
+    with io.BytesIO(catalogue.for_students(made, course)) as file:
+        left = gettext.GNUTranslations(file)
+    assert left.gettext(shown.title) == left.gettext("not graded") == "译文"
+    assert left.gettext(cause.title) == cause.title
+    assert left.gettext(hidden) == hidden
 
 
 def test_of_the_grader_only_what_checks_travels(bundle: Path) -> None:
     modules = {path.stem for path in (bundle / "grader").rglob("*.py")}
     assert {"check", "cli", "session", "host", "reference", "terminal", "github"} <= modules
-    staffs = {"bank", "calibrate", "classroom", "doctor", "grade", "gradebook", "gradescope", "jail",
-              "lms", "marker", "mutants", "mutate", "pairs", "prove", "sample", "sandbox", "scribe",
+    staffs = {"bank", "calibrate", "classroom", "grade", "gradebook", "gradescope", "jail", "lms",
+              "marker", "mutants", "mutate", "pairs", "prove", "sample", "sandbox", "scribe",
               "standin", "validate", "wire", "worker"}  # fmt: skip
     assert not staffs & modules
 
@@ -94,14 +133,14 @@ def test_students_have_the_commands_that_work(bundle: Path) -> None:
         ).stdout
         return set(re.findall(r"^    (\w+) ", said, re.M))
 
-    assert commands(bundle) == {"check"}
+    assert commands(bundle) == set(student.COMMANDS)
     assert {"check", "grade", "validate", "export"} <= commands(ROOT)
 
 
 def test_the_makefile_of_students_names_no_target_that_is_not_there(bundle: Path) -> None:
     text = (bundle / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", text, re.M))
-    assert targets == {"help", "check", "clean", "ask"}
+    assert targets == {"help", "clean", "ask", *student.COMMANDS}
     assert not re.search(r"STAFF|SUBMISSIONS|instructor|release", text)
     assert "$(GRADING)" not in text
 
@@ -121,7 +160,10 @@ def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
             assert (bundle / link).exists(), f"{name}: {link}"
         for folder in re.findall(r"^\| `([\w/.]+)`", text, re.M):
             assert (bundle / folder).exists(), f"{name}: {folder}"
-        assert not re.search(r"solutions|make (?!check)\w|nbgrader", text)
+        named = re.findall(r"(?:`|^    )make ([a-z]+)", text, re.M)
+        assert "check" in named
+        assert set(named) <= {"clean", *student.COMMANDS}
+        assert not re.search(r"solutions|nbgrader", text)
     english, chinese = ((bundle / n).read_text("utf-8") for n in ("README.md", "README.zh.md"))
     commands = r"`([^`\n]*(?:set_up|grader)[^`\n]*)`"
     assert re.findall(commands, english) == [
@@ -158,7 +200,7 @@ def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
     assert "masks.create_padding_mask" in second.stdout
 
 
-# ------------------------------------------------------------------------------------------- a build
+# ------------------------------------------------------------------------------------------ a build
 
 
 @pytest.fixture
@@ -196,7 +238,7 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-# ---------------------------------------------------------------------------------------- Gradescope
+# --------------------------------------------------------------------------------------- Gradescope
 
 
 def _check(name: str, clause: int, outcome: str = "passed", message: str = "") -> dict[str, Any]:
@@ -288,7 +330,7 @@ def test_no_verdict_is_no_grade(result: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def autograder(tmp_path: Path) -> Iterator[Path]:
+def autograder(tmp_path: Path) -> Path:
     """Gradescope's folder, with a grader that is a script of our choice."""
     base = tmp_path / "autograder"
     (base / "source" / ".venv" / "bin").mkdir(parents=True)
@@ -296,7 +338,7 @@ def autograder(tmp_path: Path) -> Iterator[Path]:
     (base / "submission" / "masks.py").write_text("x = 1\n")
     template = ROOT / "release" / "template" / "gradescope" / "run_autograder"
     shutil.copy(template, base / "run_autograder")
-    yield base
+    return base
 
 
 def _run_with(base: Path, script: str, **settings: object) -> dict[str, Any]:
@@ -440,12 +482,15 @@ hw-dan,unreadable,,,,broken zip
 """
 
 
-def test_a_class_without_all_verdicts_fails(tmp_path: Path) -> None:
-    (tmp_path / "grades.csv").write_text(GRADES, encoding="utf-8")
+def test_a_class_without_all_verdicts_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    (tmp_path / "grades.csv").write_text(GRADES, encoding="utf-8-sig")  # as `gradebook` does
+    assert github.main([str(tmp_path), "--lang", "en"]) == github.NO_VERDICT
+    assert "2 of 4 submissions are graded" in capsys.readouterr().out
+    assert github.main([str(tmp_path / "nothing"), "--lang", "en"]) == github.NO_VERDICT
     rows = list(csv.DictReader(io.StringIO(GRADES)))
-    text, code = github.of_class(rows, ENGLISH)
-    assert code == github.NO_VERDICT
-    assert "2 of 4 submissions are graded" in text
     assert github.of_class(rows[:2], ENGLISH)[1] == github.PASSED
     assert github.of_class([], ENGLISH)[1] == github.NO_VERDICT
     states = [line.split("\t")[:2] for line in github.statuses(rows, ENGLISH)]
@@ -521,7 +566,8 @@ def test_the_private_workflow_collects_and_tells(github_com: Path) -> None:
     }
     assert found == {"hw-ada": "early", "hw-bob": "early"}
     (place / "grades").mkdir()
-    rows = GRADES.splitlines()[:2] + [GRADES.splitlines()[3].replace("cyd", "bob")]
+    head, ada, _, cyd, _ = GRADES.splitlines()
+    rows = [head, ada, cyd.replace("cyd", "bob")]
     (place / "grades" / "grades.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     python = place / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -560,7 +606,7 @@ def test_the_private_repository_holds_what_grading_needs(tmp_path: Path) -> None
 def _export(
     tmp_path: Path, platform: str, roster: str = "", grades: str = GRADES, **options: Any
 ) -> lms.Exported:
-    (tmp_path / "grades.csv").write_text(grades, encoding="utf-8")
+    (tmp_path / "grades.csv").write_text(grades, encoding="utf-8-sig")
     file = None
     if roster:
         file = tmp_path / "roster.csv"
@@ -646,6 +692,12 @@ def test_a_file_that_is_no_roster_is_refused(tmp_path: Path) -> None:
         _export(tmp_path, "canvas", CANVAS, "x,y\n1,2\n")
 
 
-def test_a_formula_in_a_name_stays_a_text(tmp_path: Path) -> None:
-    made = _export(tmp_path, "canvas", grades=GRADES.replace("hw-ada", "'=1+1"))
-    assert list(csv.reader(io.StringIO(made.text)))[2][0] == "'=1+1"
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "＝1+1"])
+def test_a_formula_in_a_name_stays_a_text(tmp_path: Path, name: str) -> None:
+    in_grades = gradebook._cell(name)
+    assert in_grades == f"'{name}"
+    made = _export(tmp_path, "canvas", grades=GRADES.replace("hw-ada", in_grades))
+    assert list(csv.reader(io.StringIO(made.text)))[2][0] == f"'{name}"
+    roster = CANVAS.replace("hw-ada", name)
+    found = _export(tmp_path, "canvas", roster, GRADES.replace("hw-ada", in_grades))
+    assert found.strangers == []
