@@ -57,6 +57,7 @@ endif
 
 # Each is the record of what was installed; tools/set_up.py writes it.
 CORE := .venv/set-up/core
+NOTEBOOKS := .venv/set-up/lab.extra
 # BEGIN STAFF
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
@@ -89,6 +90,8 @@ endef
 
 $(CORE): $(INPUTS)
 	$(call set-up)
+$(NOTEBOOKS): $(INPUTS)
+	$(call set-up,lab)
 # BEGIN STAFF
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
@@ -103,7 +106,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check clean
+.PHONY: help check lab clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -115,6 +118,9 @@ help: ## list what make can do
 
 check: $(CORE) ## check your exercises
 	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+
+lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
+	@$(RUN) -m jupyter lab exercises
 
 # BEGIN STAFF
 .PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
@@ -141,7 +147,7 @@ stubs: $(CORE) ## write exercises/ again from solutions/
 answers: $(CORE) ## record again what the public suite compares with
 	@$(RUN) -m grader answers
 
-release: $(CORE) ## what students and platforms get, in DIST=dist
+release: $(MEASURING) ## what students and platforms get, in DIST=dist
 	@$(RUN) -m release build --out $(call quote,$(DIST)) $(if $(UNSAFE),--unsafe)
 
 test: $(WORKING) ## test the project itself, in minutes

@@ -22,7 +22,8 @@ TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check",)
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github", "grader.notebook",
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
+               "grader.notebook",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
@@ -30,6 +31,9 @@ _AS_THEY_ARE = (
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
     "docs/hints/*.toml", "docs/lessons/**/*",
 )  # fmt: skip
+
+STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
+_EXTRAS = "optional-dependencies"
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -113,6 +117,7 @@ def project(text: str) -> str:
     """What students install, out of pyproject.toml."""
     whole = tomllib.loads(text)["project"]
     lines = [f"    {json.dumps(one)}," for one in whole["dependencies"]]
+    extras = [f"{name} = {json.dumps(whole[_EXTRAS][name])}" for name in STUDENTS_EXTRAS]
     return "\n".join(
         [
             "# What tools/set_up.py installs; constraints.txt says in which versions.",
@@ -123,6 +128,9 @@ def project(text: str) -> str:
             "dependencies = [",
             *lines,
             "]",
+            "",
+            f"[project.{_EXTRAS}]",
+            *extras,
             "",
         ]
     )
@@ -136,7 +144,9 @@ def constraints(text: str, needed: set[str]) -> str:
 
 
 def _requirements(text: str) -> set[str]:
-    return {_package(one) for one in tomllib.loads(text)["project"]["dependencies"]}
+    whole = tomllib.loads(text)["project"]
+    more = [one for name in STUDENTS_EXTRAS for one in whole[_EXTRAS][name]]
+    return {_package(one) for one in (*whole["dependencies"], *more)}
 
 
 def _package(requirement: str) -> str:
