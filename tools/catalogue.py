@@ -64,7 +64,7 @@ def _contracts() -> Catalog:
     catalogue = Catalog(project="before-transformers", charset="utf-8")
     for unit, text in contracts.texts(courses.load()):
         catalogue.add(text, locations=[(f"solutions/{unit}.py", 0)])
-    for section in contracts.SECTIONS:
+    for section in (*contracts.SECTIONS, *contracts.HEADINGS):
         catalogue.add(section, locations=[("release/contracts.py", 0)])
     return catalogue
 
