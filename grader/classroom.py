@@ -93,20 +93,21 @@ def run(
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
             grading.grade(course, found, out, options, sandbox, present, progress)
-    checks = {r.id for one in found if one.marked for r in one.marked.results}
+    any_marked = next((one.marked for one in found if one.marked), None)
+    checks = {result.id for result in any_marked.results} if any_marked else set()
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
-    rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
-    gradebook.write(out, rows, chosen, language)
-    gradebook.show(console, rows, language)
+    rows = (_row(course, chosen, one, adjusted, present, options, language) for one in found)
+    lines = gradebook.write(out, rows, chosen, language)
+    gradebook.show(console, lines)
     console.print(
-        f"\n{len(rows)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
+        f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
         style="bold",
     )
-    for row in rows:
-        if row.status != "graded":
-            words = f"{gradebook.printable(row.submission.id)}: {row.status}"
+    for line in lines:
+        if line.status != "graded":
+            words = f"{gradebook.printable(line.id)}: {line.status}"
             console.print(words, style="yellow", markup=False)
-    return OK if all(row.status == "graded" for row in rows) else UNGRADED
+    return OK if all(line.status == "graded" for line in lines) else UNGRADED
 
 
 def _row(
@@ -119,13 +120,14 @@ def _row(
     language: Language,
 ) -> Row:
     id = one.submission.id
-    if one.marked is None:
+    marked = one.marked
+    if marked is None:
         problem = [one.problem] if one.problem else []
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(note) for note in problem]}  # fmt: skip
         return Row(one.submission, None, problem, result)
-    results = adjustments.void(one.marked.results, id, adjusted)
-    points = score(course, chosen, results, one.marked.followed)
+    results = adjustments.void(marked.results, id, adjusted)
+    points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)
     result = record.result(
         points, one.submission, "hidden", language, present, options.device, notes

@@ -17,11 +17,12 @@ class Language:
 
     Args:
         name: such as "zh" or "en"; by default what the environment or the system says.
+        domain: which catalogue.
     """
 
-    def __init__(self, name: str | None = None):
+    def __init__(self, name: str | None = None, domain: str = "grader"):
         wanted = [name] if name else _preferred()
-        self._catalogue = gettext.translation("grader", _CATALOGUES, wanted, fallback=True)
+        self._catalogue = gettext.translation(domain, _CATALOGUES, wanted, fallback=True)
 
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
