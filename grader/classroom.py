@@ -97,6 +97,7 @@ def run(
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
     rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
     gradebook.write(out, rows, chosen, language)
+    _write_pages(course, found, rows, out, language)
     gradebook.show(console, rows, language)
     console.print(
         f"\n{len(rows)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
@@ -107,6 +108,24 @@ def run(
             words = f"{gradebook.printable(row.submission.id)}: {row.status}"
             console.print(words, style="yellow", markup=False)
     return OK if all(row.status == "graded" for row in rows) else UNGRADED
+
+
+def _write_pages(
+    course: Course, found: Sequence[Graded], rows: Sequence[Row], out: Path, language: Language
+) -> None:
+    """Write a page for each submission, and one for the class."""
+    from grader.report import classpage, pages  # what draws takes a second to import
+
+    for row in rows:
+        page = pages.student(row.result, course, language)
+        gradebook.replace(out / row.submission.id / gradebook.REPORT, page)
+    texts = {
+        one.submission.id: {unit: module.text for unit, module in one.submission.modules.items()}
+        for one in found
+    }
+    seconds = {one.submission.id: one.seconds for one in found if one.seconds is not None}
+    a_class = classpage.Class([row.result for row in rows], texts, seconds)
+    gradebook.replace(out / "class.html", classpage.render(a_class, course, language))
 
 
 def _row(

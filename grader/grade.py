@@ -1,6 +1,7 @@
 """`grader grade`: a class.
 
-    SUBMISSIONS/*  ->  OUT/<submission>/result.json, OUT/grades.csv, OUT/journal.jsonl
+    SUBMISSIONS/*  ->  OUT/<submission>/result.json and report.html, OUT/grades.csv, OUT/class.html,
+                       OUT/journal.jsonl
 
 The journal is append-only and keyed by content, so a killed run goes on where it stopped, only what
 changed is graded again, and identical submissions are graded once. Points are made of it at the end
@@ -67,6 +68,7 @@ class Graded:
     marked: Marked | None = None
     problem: Message | None = None  # why it could not be read
     key: str = ""
+    seconds: float | None = None  # that marking took, when that was
 
 
 @dataclass(frozen=True)
@@ -89,21 +91,24 @@ class Journal:
     def __init__(self, path: Path):
         self._path = path
         self.known: dict[str, Marked] = {}
+        self.seconds: dict[str, float] = {}
         if path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 try:
                     entry = json.loads(line)
                     self.known[entry["key"]] = Marked.from_json(entry["marked"])
+                    self.seconds[entry["key"]] = entry["seconds"]
                 except (ValueError, KeyError, TypeError):
                     continue
 
     def add(self, key: str, submission: str, marked: Marked, seconds: float) -> None:
         """Append a result, and see it on the disk."""
         self.known[key] = marked
+        self.seconds[key] = round(seconds, 3)
         entry = {
             "key": key,
             "submission": submission,
-            "seconds": round(seconds, 3),
+            "seconds": self.seconds[key],
             "marked": marked.to_json(),
         }
         line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
@@ -209,6 +214,7 @@ def grade(
     for graded in submissions:
         if not graded.problem:
             graded.marked = journal.known.get(graded.key)
+            graded.seconds = journal.seconds.get(graded.key)
 
 
 Keep = Callable[[str, Marked, float], None]

@@ -2,8 +2,8 @@
 
     python -m tools.catalogue      writes the template, and compiles what is translated
 
-The texts are: what the code passes to `say`, the docstrings of checks, and the titles and hints of
-known mistakes.
+The texts are: what code and templates pass to `say` or `language`, the docstrings of checks, and
+the titles and hints of known mistakes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "grader" / "locale"
 TEMPLATE = LOCALE / "grader.pot"
 KEYWORDS = {"say": None, "_say": None, "language": None}
+METHODS = [("**.py", "python"), ("**/templates/*.html", "jinja2")]
 
 
 def template() -> Catalog:
@@ -29,7 +30,9 @@ def template() -> Catalog:
     from grader.judge import bank
 
     catalogue = Catalog(project="before-transformers", charset="utf-8")
-    for name, _line, message, *_ in extract_from_dir(ROOT / "grader", keywords=KEYWORDS):
+    for name, _line, message, *_ in extract_from_dir(
+        ROOT / "grader", method_map=METHODS, keywords=KEYWORDS
+    ):
         catalogue.add(message, locations=[(f"grader/{name}", 0)])
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if path.parent.name in ("public", "hidden"):

@@ -31,7 +31,7 @@ from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
 from grader.score import Score
 
-RESULT = "result.json"
+RESULT, REPORT = "result.json", "report.html"
 
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
@@ -58,14 +58,14 @@ def write(out: Path, rows: Iterable[Row], exercises: Sequence[str], language: La
     for row in rows:
         folder = out / row.submission.id
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
+        replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
     _remove_others(out, {row.submission.id for row in rows})
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
     for row in rows:
         writer.writerow([_cell(value) for value in _values(row, exercises, language)])
-    _replace(out / "grades.csv", "\ufeff" + table.getvalue())
+    replace(out / "grades.csv", "\ufeff" + table.getvalue())
 
 
 def _remove_others(out: Path, ids: Set[str]) -> None:
@@ -73,6 +73,7 @@ def _remove_others(out: Path, ids: Set[str]) -> None:
     for path in out.glob(f"*/{RESULT}"):
         if path.parent.name not in ids and _is_ours(path):
             path.unlink()
+            path.with_name(REPORT).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # something else lies beside it
                 path.parent.rmdir()
 
@@ -99,7 +100,7 @@ def _cell(value: str) -> str:
     return f"'{value}" if value[:1] in tuple("=+-@\t\r\n＝＋－＠") else value
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")

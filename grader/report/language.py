@@ -23,6 +23,11 @@ class Language:
         wanted = [name] if name else _preferred()
         self._catalogue = gettext.translation("grader", _CATALOGUES, wanted, fallback=True)
 
+    @property
+    def tag(self) -> str:
+        """Its name for browsers and screen readers, such as "en" or "zh-CN"."""
+        return self._catalogue.info().get("language", "").replace("_", "-") or "en"
+
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
         translated = self._catalogue.gettext(text) if text else ""
