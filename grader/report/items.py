@@ -12,16 +12,19 @@ nobody began says nothing about its checks. r is undefined (None) where all of t
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import StatisticsError, correlation
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from grader.model import Outcome
 
 UNTRIED = {Outcome.NOT_ATTEMPTED.value, Outcome.BLOCKED.value}
 _PASSED = Outcome.PASSED.value
+_UNTRIED, _WRONG, _RIGHT = range(3)
 
 Json = Mapping[str, Any]
 
@@ -59,119 +62,102 @@ class Mistake:
     clause: int  # where it shows first
     title: str
     hint: str
-    who: Sequence[str]
+    who: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lost:
     """A clause in a class: points that were lost by those who tried it."""
 
     exercise: str
     clause: int
-    points: float
-    who: Sequence[str]
-    tried: int
-    unnamed: int  # of `who`, those in whose work no known mistake explains it
+    points: float = 0.0
+    who: list[str] = field(default_factory=list)
+    tried: int = 0
+    unnamed: int = 0  # of `who`, those in whose work no known mistake explains it
 
 
-def _checks(results: Iterable[Json]) -> Iterable[tuple[str, str, Json]]:
-    """(submission, exercise, check) of all."""
-    for result in results:
+class Tally:
+    """Counts a class, one result after the other; it holds a byte for each check of each."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {}
+        self._about: list[tuple[str, int, str]] = []  # exercise, clause, title
+        self._rows: list[bytes] = []
+        self._mistakes: dict[str, Mistake] = {}
+        self._lost: dict[tuple[str, int], Lost] = {}
+
+    def add(self, result: Json) -> None:
+        """Count a submission that has been graded."""
+        who, row = result["submission"], bytearray(len(self._columns))
         for exercise in result["exercises"]:
+            clauses: dict[int, list[Json]] = defaultdict(list)
             for check in exercise["checks"]:
-                yield result["submission"], exercise["id"], check
-
-
-def items(results: Sequence[Json]) -> list[Item]:
-    """The statistics of every check, in the order of the course."""
-    total: Counter[str] = Counter()
-    tried: dict[str, dict[str, int]] = defaultdict(dict)  # check -> submission -> 0 or 1
-    about: dict[str, tuple[str, Json]] = {}
-    for submission, exercise, check in _checks(results):
-        passed = check["outcome"] == _PASSED
-        total[submission] += passed
-        about.setdefault(check["id"], (exercise, check))
-        if check["outcome"] not in UNTRIED:
-            tried[check["id"]][submission] = int(passed)
-    return [
-        Item(
-            id,
-            exercise,
-            check["clause"],
-            check["title"],
-            len(tried[id]),
-            sum(tried[id].values()),
-            _discrimination(tried[id], total),
-        )
-        for id, (exercise, check) in about.items()
-    ]
-
-
-def _discrimination(passed: Mapping[str, int], total: Mapping[str, int]) -> float | None:
-    x = list(passed.values())
-    rest = [total[who] - one for who, one in passed.items()]
-    if len(set(x)) < 2 or len(set(rest)) < 2:
-        return None
-    return correlation(x, rest)
-
-
-def mistakes(results: Sequence[Json]) -> list[Mistake]:
-    """The known mistakes that were named, the most frequent first."""
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    about: dict[str, tuple[str, Json]] = {}
-    for submission, exercise, check in _checks(results):
-        if check["mistake"]:
-            found[check["mistake"]][submission] = None
-            about.setdefault(check["mistake"], (exercise, check))
-    all = []
-    for id, (exercise, check) in about.items():
-        title, hint = f"{check['message']}\n".split("\n")[:2]
-        all.append(Mistake(id, exercise, check["clause"], title, hint, list(found[id])))
-    return sorted(all, key=lambda m: -len(m.who))
-
-
-def lost(results: Sequence[Json]) -> list[Lost]:
-    """The clauses on which points were lost, the most first."""
-    points: Counter[tuple[str, int]] = Counter()
-    tried: Counter[tuple[str, int]] = Counter()
-    who: dict[tuple[str, int], list[str]] = defaultdict(list)
-    named: Counter[tuple[str, int]] = Counter()
-    for result in results:
-        for exercise in result["exercises"]:
-            outcomes: dict[int, list[Json]] = defaultdict(list)
-            for check in exercise["checks"]:
-                outcomes[check["clause"]].append(check)
+                clauses[check["clause"]].append(check)
+                if check["id"] not in self._columns:
+                    self._columns[check["id"]] = len(row)
+                    self._about.append((exercise["id"], check["clause"], check["title"]))
+                    row.append(_UNTRIED)
+                row[self._columns[check["id"]]] = _of(check["outcome"])
+                if check["mistake"]:
+                    self._mistaken(who, exercise["id"], check)
             for clause in exercise["clauses"]:
-                key = exercise["id"], clause["clause"]
-                checks = outcomes[clause["clause"]]
-                if all(check["outcome"] in UNTRIED for check in checks):
-                    continue
-                tried[key] += 1
-                missing = clause["max_points"] - clause["points"]
-                if missing:
-                    points[key] += missing
-                    who[key].append(result["submission"])
-                    named[key] += any(check["mistake"] for check in checks)
-    return [
-        Lost(*key, points[key], who[key], tried[key], len(who[key]) - named[key])
-        for key in sorted(who, key=lambda key: -points[key])
-    ]
+                self._clause(who, exercise["id"], clause, clauses[clause["clause"]])
+        self._rows.append(bytes(row))
+
+    def _mistaken(self, who: str, exercise: str, check: Json) -> None:
+        title, hint = f"{check['message']}\n".split("\n")[:2]
+        new = Mistake(check["mistake"], exercise, check["clause"], title, hint, [])
+        mistake = self._mistakes.setdefault(check["mistake"], new)
+        if who not in mistake.who[-1:]:
+            mistake.who.append(who)
+
+    def _clause(self, who: str, exercise: str, clause: Json, checks: Sequence[Json]) -> None:
+        if all(check["outcome"] in UNTRIED for check in checks):
+            return
+        key = exercise, clause["clause"]
+        lost = self._lost.setdefault(key, Lost(*key))
+        lost.tried += 1
+        missing = clause["max_points"] - clause["points"]
+        if missing:
+            lost.points += missing
+            lost.who.append(who)
+            lost.unnamed += not any(check["mistake"] for check in checks)
+
+    def items(self) -> list[Item]:
+        """The statistics of every check, in the order of the course."""
+        whole = len(self._columns)
+        rows = [row.ljust(whole, bytes([_UNTRIED])) for row in self._rows]
+        matrix = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), whole)
+        total = (matrix == _RIGHT).sum(1)
+        found = []
+        for (id, column), about in zip(self._columns.items(), self._about):
+            tried = matrix[:, column] != _UNTRIED
+            passed = (matrix[tried, column] == _RIGHT).astype(float)
+            r = _discrimination(passed, total[tried] - passed)
+            found.append(Item(id, *about, int(tried.sum()), int(passed.sum()), r))
+        return found
+
+    def mistakes(self) -> list[Mistake]:
+        """The known mistakes that were named, the most frequent first."""
+        return sorted(self._mistakes.values(), key=lambda m: -len(m.who))
+
+    def lost(self) -> list[Lost]:
+        """The clauses on which points were lost, the most first."""
+        return sorted((one for one in self._lost.values() if one.who), key=lambda one: -one.points)
 
 
-def quantiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """The quartiles, linear between neighbours; of one value, it three times.
+def _of(outcome: str) -> int:
+    return _UNTRIED if outcome in UNTRIED else _RIGHT if outcome == _PASSED else _WRONG
 
-    Raises:
-        StatisticsError: there is no value.
-    """
-    if not values:
-        raise StatisticsError("no value")
-    ordered = sorted(values)
 
-    def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+def _discrimination(passed: NDArray[np.float64], rest: NDArray[np.float64]) -> float | None:
+    if len(set(passed)) < 2 or len(set(rest)) < 2:
+        return None
+    return float(np.corrcoef(passed, rest)[0, 1])
 
-    return at(0.25), at(0.5), at(0.75)
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The quartiles, linear between neighbours; of one value, it three times."""
+    low, median, high = np.percentile(values, [25, 50, 75])
+    return float(low), float(median), float(high)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import keyword
 import re
 import zlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +35,7 @@ _TOKEN = re.compile(
 _KEYWORDS = {*keyword.kwlist, *keyword.softkwlist} - {"_"}
 
 Hashes = NDArray[np.uint64]
+_NONE: Hashes = np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def hashes(tokens: Sequence[str], size: int = NOISE) -> Hashes:
     codes = np.array([zlib.crc32(t.encode("utf-8", "replace")) for t in tokens], np.uint64)
     count = len(codes) - size + 1
     if count < 1:
-        return np.zeros(0, np.uint64)
+        return _NONE
     found = np.zeros(count, np.uint64)
     for place in range(size):
         found = found * np.uint64(0x100000001B3) + codes[place : place + count]
@@ -94,48 +94,39 @@ def winnow(hashes: Hashes, window: int = SURE - NOISE + 1) -> Hashes:
     return found
 
 
-def fingerprints(
-    texts: Mapping[str, Mapping[str, str]], stubs: Mapping[str, str]
-) -> dict[str, set[int]]:
-    """What is each submission's own: its winnowed hashes, without those of what was handed out.
-
-    Args:
-        texts: submission -> unit -> the text that was handed in.
-        stubs: unit -> the text that was handed out.
-    """
-    given: set[int] = set()
-    for text in stubs.values():
-        given.update(hashes(tokens(text)).tolist())
-    found = {}
-    for who, modules in texts.items():
-        own: set[int] = set()
-        for text in modules.values():
-            own.update(winnow(hashes(tokens(text))).tolist())
-        found[who] = own - given
-    return found
+def given(texts: Iterable[str]) -> Hashes:
+    """Every hash of what was handed out, in order."""
+    return np.unique(np.concatenate([_NONE, *(hashes(tokens(text)) for text in texts)]))
 
 
-def same(prints: Mapping[str, set[int]]) -> list[list[str]]:
+def fingerprint(texts: Iterable[str], given: Hashes) -> Hashes:
+    """What is a submission's own: its winnowed hashes, in order, without those of the stubs."""
+    own = [winnow(hashes(tokens(text))) for text in texts]
+    return np.setdiff1d(np.concatenate([_NONE, *own]), given)
+
+
+def same(prints: Mapping[str, Hashes]) -> list[list[str]]:
     """Groups of submissions that are one text but for names, comments and layout."""
-    groups: dict[frozenset[int], list[str]] = {}
-    for who, hashes in prints.items():
-        if hashes:
-            groups.setdefault(frozenset(hashes), []).append(who)
+    groups: dict[bytes, list[str]] = {}
+    for who, own in prints.items():
+        if len(own):
+            groups.setdefault(own.tobytes(), []).append(who)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def pairs(prints: Mapping[str, set[int]]) -> list[Pair]:
+def pairs(prints: Mapping[str, Hashes]) -> list[Pair]:
     """Every two submissions that have something in common, the most suspicious pair first."""
-    who = [name for name, hashes in prints.items() if hashes]
-    held = Counter(hash for name in who for hash in prints[name])
-    shared = sorted(hash for hash, count in held.items() if count > 1)
+    who = [name for name, own in prints.items() if len(own)]
+    if not who:
+        return []
+    every, held = np.unique(np.concatenate([prints[name] for name in who]), return_counts=True)
+    shared = every[held > 1]
     common = np.zeros((len(who), len(who)), np.float32)
     weight = np.zeros_like(common)
     for start in range(0, len(shared), _BLOCK):  # of a large class, all at once would be gigabytes
-        block = {hash: n for n, hash in enumerate(shared[start : start + _BLOCK])}
-        has = np.zeros((len(who), len(block)), np.float32)
-        for row, name in enumerate(who):
-            has[row, [block[hash] for hash in prints[name] & block.keys()]] = 1
+        block = shared[start : start + _BLOCK]
+        has = np.array([np.isin(block, prints[name], assume_unique=True) for name in who])
+        has = has.astype(np.float32)
         common += has @ has.T
         weight += (has * (1 + np.log(len(who) / (1 + has.sum(0))))) @ has.T
     found = []

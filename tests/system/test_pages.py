@@ -100,9 +100,11 @@ def student(course, found) -> Page:
     return Page(pages.student(found, course, ENGLISH))
 
 
-def of_class(course, results, texts=None, seconds=None) -> Page:
-    a_class = classpage.Class(results, texts or {}, seconds or {})
-    return Page(classpage.render(a_class, course, ENGLISH))
+def of_class(course, results) -> Page:
+    a_class = classpage.Class(course, ENGLISH)
+    for found in results:
+        a_class.add(found, {}, None)
+    return Page(a_class.page())
 
 
 def both(course, results) -> Iterator[Page]:
@@ -329,9 +331,15 @@ def test_an_empty_class_and_a_class_of_one(course) -> None:
 
 
 def test_pages_are_the_same_bytes_again(course) -> None:
-    results = [result(course, n, {1: wrong(course)} if n == "a" else {}) for n in "abcd"]
-    code = {n: {"attention": f"def f():\n    return {n} + 1\n" * 20} for n in "abcd"}
-    a_class = classpage.Class(results, code, {"a": 1.5, "b": 0.25})
-    first = classpage.render(a_class, course, ENGLISH)
-    assert first == classpage.render(a_class, course, ENGLISH)
-    assert "1.50" in first
+    def page() -> str:
+        a_class = classpage.Class(course, ENGLISH)
+        for n, name in enumerate("abcd"):
+            found = result(course, name, {1: wrong(course)} if n < 2 else {})
+            code = f"def f():\n    return {n % 2} + [x {'*+'[n % 2]} 2 for x in y]\n" * 9
+            a_class.add(found, {"attention": code}, n + 0.25)
+        return a_class.page()
+
+    first = page()
+    assert first == page()
+    assert "3.25" in first
+    assert '<li><a href="a/report.html"><bdi>a</bdi></a>, <a href="c/report.html">' in first
