@@ -62,6 +62,7 @@ NOTEBOOKS := .venv/set-up/lab.extra
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
 MEASURING := .venv/set-up/notebooks.extra
+WRITING := .venv/set-up/docs.extra
 # END STAFF
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
@@ -96,9 +97,11 @@ $(NOTEBOOKS): $(INPUTS)
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
 $(WORKING): $(INPUTS)
-	$(call set-up,instructor dev)
+	$(call set-up,instructor dev docs)
 $(MEASURING): $(INPUTS)
 	$(call set-up,instructor notebooks)
+$(WRITING): $(INPUTS)
+	$(call set-up,docs)
 # END STAFF
 
 .PHONY: ask
@@ -124,7 +127,7 @@ lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
 
 # BEGIN STAFF
 .PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
-.PHONY: lint format
+.PHONY: docs lint format
 
 grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
 	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
@@ -162,6 +165,10 @@ test-all: test test-slow ## both
 
 bench: $(MEASURING) ## measure the grader's speed, beside nbgrader's
 	@$(RUN) -m bench
+
+docs: $(WRITING) ## the site, into build/docs; a dead link is an error
+	@$(RUN) -m sphinx -nW --keep-going -q docs build/docs
+	@echo build/docs/index.html
 
 WORKFLOWS = $(wildcard $(addsuffix *.yml,.github/workflows/ $(addsuffix .github/workflows/,release/template/student/ release/template/classroom/*/)))
 

@@ -6,18 +6,14 @@ hangs; what was not yet checked goes to a fresh one.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import queue
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.course import ROOT, Course
+from grader.children import Child, Fresh, Request
+from grader.course import Course
 from grader.model import CheckResult, Message, Outcome
 from grader.subject import endings
 
@@ -25,70 +21,14 @@ LIMIT_S = 10.0  # for one check
 _START_LIMIT_S = 300.0  # for importing torch, the first time, on a slow disk
 _PATIENCE_S = 3.0  # before a word is said
 _GRACE_S = 3.0  # the child ends itself first, and says where it was
-_ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
 
 
 class SessionError(Exception):
     """The child process failed, and it was not the student's doing."""
 
 
-class Child:
-    """A process that checks: it takes requests, and answers each in events.
-
-    It imports torch before it takes the first, so one that was made early answers at once.
-    """
-
-    def __init__(self) -> None:
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT),
-            "PYTHONIOENCODING": "utf-8",
-            # Read when torch is imported: small tensors gain nothing from threads that wait.
-            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "grader.judge.session"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
-            env=environment,
-            encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for whoever asked, who ends it
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout
-        with self._process.stdout as out:
-            for line in out:
-                self._lines.put(line)
-        self._lines.put("")
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def ask(self, request: dict[str, Any]) -> None:
-        assert self._process.stdin
-        with contextlib.suppress(OSError):  # it has gone: the empty line says so
-            print(json.dumps(request), file=self._process.stdin, flush=True)
-
-    def line(self, limit_s: float) -> str:
-        """The next event, empty when the process has ended. Raises `queue.Empty`."""
-        return self._lines.get(timeout=limit_s)
-
-    def last_words(self) -> str:
-        self._process.wait()
-        return self._process.stderr.read() if self._process.stderr else ""
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stderr):
-            if stream:
-                with contextlib.suppress(OSError):
-                    stream.close()
+class Stopped(Exception):
+    """Somebody has called `Check.stop`."""
 
 
 class Check:
@@ -99,8 +39,9 @@ class Check:
         path: the student's folder.
         exercises: ids, what they stand on included.
         limit_s: seconds that one check may take.
+        start: starts the process in which the student's code runs.
         modules: unit -> its text, where it is not the folder's: what stands in a notebook's kernel.
-        child: a process to begin with; it lives on if all goes well. By default one is made.
+        ends_most: hangs or crashes of one exercise, before the rest of it is left.
     """
 
     def __init__(
@@ -109,9 +50,14 @@ class Check:
         path: Path,
         exercises: Sequence[str],
         limit_s: float = LIMIT_S,
+        start: Callable[[Request], Child] = Fresh,
+        ends_most: int = 2,
         modules: Mapping[str, str] | None = None,
-        child: Child | None = None,
     ):
+        self._modules = dict(modules or {})
+        self._begin = start
+        self._ends_most = ends_most
+        self._stopped = False
         self._course = course
         self._path = path
         self._exercises = list(exercises)
@@ -119,10 +65,7 @@ class Check:
         self._plan: dict[str, list[Any]] = {}
         self._results: dict[str, CheckResult] = {}
         self._hung: dict[str, list[str]] = {}
-        self._modules = dict(modules or {})
-        self._lent = child
-        self._child = child or Child()
-        self._ask()
+        self._child = self._start()
 
     def results(self, waiting: Callable[[str], None] = lambda exercise: None) -> list[CheckResult]:
         """Run to the end.
@@ -132,21 +75,25 @@ class Check:
 
         Raises:
             SessionError: the child could not do its work.
+            Stopped: as asked.
         """
-        done = False
         try:
             while not self._round(waiting):
-                self._child.kill()
-                self._child = Child()
-                self._ask()
-            done = self._child is self._lent
+                self._child.end()
+                if self._stopped:
+                    raise Stopped
+                self._child = self._start()
         finally:
-            if not done:
-                self._child.kill()
+            self._child.end()
         return [self._results[id] for id in self._plan]
 
-    def _ask(self) -> None:
-        self._child.ask(
+    def stop(self) -> None:
+        """End the run from another thread, which is told nothing more."""
+        self._stopped = True
+        self._child.lines.put("")  # whoever waits for a line shall look up
+
+    def _start(self) -> Child:
+        return self._begin(
             {
                 "path": str(self._path.resolve()),
                 "modules": self._modules,
@@ -196,15 +143,17 @@ class Check:
         limit = _START_LIMIT_S
         while True:
             try:
-                line = child.line(min(_PATIENCE_S, limit))
+                line = child.lines.get(timeout=min(_PATIENCE_S, limit))
             except queue.Empty:
                 yield {"event": "waiting"}
                 try:
-                    line = child.line(limit)
+                    line = child.lines.get(timeout=limit)
                 except queue.Empty:  # held so fast that it could not say so itself
-                    child.kill()
+                    child.end()
                     yield {"event": "hung", "frames": [], "printed": ""}
                     return
+            if self._stopped:
+                raise Stopped
             if not line:
                 yield {"event": "died", "text": child.last_words()}
                 return
@@ -231,10 +180,11 @@ class Check:
             for result in self._results.values()
             if result.exercise == exercise and result.outcome is outcome
         ]
-        if len(ends) >= _ENDS_MOST:
+        if len(ends) >= self._ends_most:
             for other, (_, stands, *_rest) in self._plan.items():
                 if exercise in self._course.closure([stands]) and other not in self._results:
-                    self._finish(other, outcome, endings.NOT_AGAIN, [])
+                    words = endings.NOT_AGAIN if self._ends_most > 1 else endings.NOT_TRIED
+                    self._finish(other, outcome, words, [])
 
     def _finish(
         self, id: str, outcome: Outcome, text: Message, frames: list[str], printed: str = ""

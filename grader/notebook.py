@@ -22,7 +22,8 @@ from typing import Any
 from grader import cells, intake
 from grader import course as courses
 from grader.cells import Cell
-from grader.check import LIMIT_S, Check, Child
+from grader.check import LIMIT_S, Check
+from grader.children import Warm
 from grader.report.language import Language
 from grader.score import score
 from grader.subject.modules import PACKAGE, Namespace
@@ -45,12 +46,14 @@ def check(*targets: str, lang: str | None = None, limit: float = LIMIT_S) -> flo
     language = Language(lang)
     chosen = course.select(targets)
     run = Check(
-        course, Path.cwd(), course.closure(chosen), limit, _kernel.modules(), _kernel.child()
+        course,
+        Path.cwd(),
+        course.closure(chosen),
+        limit,
+        _kernel.warm.start,
+        modules=_kernel.modules(),
     )
-    try:
-        points = score(course, chosen, run.results())
-    finally:
-        _kernel.child()  # where it had to be ended, a new one is ready by the next check
+    points = score(course, chosen, run.results())
     from grader.report import html  # with rich
 
     rendered, text = html.exercises(points, language)
@@ -74,26 +77,16 @@ def _shell() -> Any:
 
 
 class _Kernel:
-    """What was run in this kernel, and the process that checks it."""
+    """What was run in this kernel, and the process beside it that checks."""
 
     def __init__(self) -> None:
-        self._child: Child | None = None
+        self.warm = Warm()
         self._cells: dict[Any, Cell] = {}
         shell = _shell()
         if shell is not None:
             for number, source in enumerate(shell.user_ns.get("In", ())):
                 self._ran(None, number, source)
             shell.events.register("pre_run_cell", self._before)
-
-    def child(self) -> Child:
-        """A process that is alive."""
-        if self._child is None or not self._child.alive:
-            self._child = Child()
-        return self._child
-
-    def end(self) -> None:
-        if self._child is not None:
-            self._child.kill()
 
     def _before(self, info: Any) -> None:
         number = len(_shell().user_ns.get("In", ()))  # it will be the last of them
@@ -143,7 +136,6 @@ def _forget() -> None:
 
 
 _kernel = _Kernel()
+atexit.register(_kernel.warm.close)
 if _shell() is not None:
     sys.meta_path.insert(0, _Finder())
-    atexit.register(_kernel.end)
-    _kernel.child()

@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader import course as courses
 from grader.course import ROOT, Course, Unit
+from grader.report.language import Language
 
+LANGUAGES = ("en", "zh")
+FOLDER = "contracts"  # of docs/, where the site builds them
+HEADINGS = ("Contracts", "What each exercise promises.")
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Contract", "Elsewhere", "Example", "Source")
 _HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):[ ]*(.*)$")
 _LISTS = ("Args", "Attributes", "Raises", "Contract")
@@ -112,3 +117,19 @@ def _definitions(prefix: str, node: ast.AST) -> Iterator[tuple[str, str]]:
         if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
             yield f"{prefix}{child.name}", ast.get_docstring(child) or ""
             yield from _definitions(f"{prefix}{child.name}.", child)
+
+
+def write(folder: Path, language: str) -> None:
+    """Write every unit's page, and an index of them, into a folder."""
+    course = courses.load()
+    translate = Language(language, "contracts")
+    folder.mkdir(parents=True, exist_ok=True)
+    for unit in course.units:
+        _write(folder / f"{unit.name}.md", page(unit, course, translate))
+    names = "\n".join(unit.name for unit in course.units)
+    head = f"# {translate('Contracts')}\n\n{translate('What each exercise promises.')}"
+    _write(folder / "index.md", f"{head}\n\n```{{toctree}}\n:maxdepth: 2\n\n{names}\n```\n")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,15 +1,12 @@
 """The child process of `grader check`: imports torch and the student's code, runs public checks.
 
-Reads JSON requests on standard input, a line each, and answers each by JSON events on standard
-output: ``plan``, ``importing``, ``start``, ``result``, ``hung``, ``end``, or ``error``. What the
-student's code prints goes elsewhere, so that nothing can spoil the lines. It imports torch before
-it reads, so that a check in a notebook finds it ready.
+Reads one JSON request on standard input, writes one JSON event a line on standard output:
+``plan``, ``importing``, ``start``, ``result``, ``hung``, ``end``, or ``error``. What the student's
+code prints goes elsewhere, so that nothing can spoil the lines.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import io
 import json
 import os
@@ -17,13 +14,10 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from grader.judge.reference import Recorded
-    from grader.judge.suite import Suite
+from typing import Any, NoReturn
 
 _PRINTED_MOST = 2000  # characters of one check's output that are shown
 
@@ -32,6 +26,7 @@ class Events:
     """Writes events to what was standard output."""
 
     def __init__(self) -> None:
+        self.run = 0  # of a warm process's many runs, the one whose events these are
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -40,7 +35,13 @@ class Events:
 
     def __call__(self, event: str, **fields: Any) -> None:
         with self._lock:
-            print(json.dumps({"event": event, **fields}), file=self._out, flush=True)
+            line = json.dumps({"event": event, "run": self.run} | fields)
+            print(line, file=self._out, flush=True)
+
+    def break_line(self) -> None:
+        """Whoever was ended in the middle of a line has spoiled no more than that."""
+        with self._lock:
+            print(file=self._out, flush=True)
 
 
 class Printed(io.TextIOBase):
@@ -71,22 +72,19 @@ class Watchdog:
         self._paths = paths
         self._main = threading.get_ident()
         self._fed = threading.Event()
-        self._over = False
+        self._feeds = 0
 
     def feed(self) -> None:
-        self._fed.set()
-
-    def stop(self) -> None:
-        self._over = True
+        self._feeds += 1
         self._fed.set()
 
     def start(self) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        while not self._over:
+        while True:
             self._fed.clear()
-            if not self._fed.wait(self._limit_s) and not self._over:
+            if not self._fed.wait(self._limit_s):
                 from grader.subject.host import frame_texts
 
                 stack = traceback.extract_stack(sys._current_frames()[self._main])
@@ -96,92 +94,104 @@ class Watchdog:
 
 
 def main() -> None:
-    """Serve requests until there are no more; whatever happens is an event."""
-    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    """Serve one request."""
+    request = json.load(sys.stdin)
     events = Events()
-    warnings.filterwarnings("ignore")
-    with contextlib.suppress(Exception):  # each request meets it again, and says so
-        _warm()
-    for line in requests:
-        try:
-            _run(json.loads(line), events)
-        except BaseException as error:
-            trace = traceback.format_exc()
-            events("error", text=str(error), trace=trace, kind=type(error).__name__)
+    units = sorted({id.split(".")[0] for id in request["exercises"]})
+    answer(lambda: Session(units).serve(request, events), events)
+
+
+def answer(work: Callable[[], None], events: Events) -> NoReturn:
+    """Do the work, then end; whatever happens is an event."""
+    try:
+        work()
+    except BaseException as error:
+        events("error", text=str(error), trace=traceback.format_exc(), kind=type(error).__name__)
     os._exit(0)  # torch takes its time to leave
 
 
-def _warm() -> None:
-    import torch
+class Session:
+    """All that is there before a student's code is: torch, the public checks, their answers.
 
-    from grader.judge import suite  # noqa: F401
-    from grader.subject import host  # noqa: F401
+    Args:
+        units: those whose checks are collected.
+    """
 
-    torch.set_num_threads(1)
+    def __init__(self, units: Sequence[str]) -> None:
+        warnings.filterwarnings("ignore")
+        import torch
 
+        from grader import course as courses
+        from grader.judge.reference import Recorded
+        from grader.judge.suite import collect
 
-@functools.cache
-def _suite(*files: Path) -> Suite:
-    from grader.judge.suite import collect
+        torch.set_num_threads(1)
+        self._course = courses.load()
+        public = courses.ROOT / "tests" / "public"
+        self._answers = Recorded(public / "answers")
+        self._suite = collect([public / f"test_{unit}.py" for unit in units])
 
-    return collect(files)
+    def rehearse(self, called: Callable[[], bool] = lambda: False) -> None:
+        """Go through all that can be done without a student's code: its first time takes longer.
 
+        Args:
+            called: whether to break off, since there is work to do.
+        """
+        from grader.model import Submission
+        from grader.subject.host import Host
+        from grader.subject.proxy import Subject
 
-@functools.cache
-def _recorded(folder: Path) -> Recorded:
-    from grader.judge.reference import Recorded
+        units = [unit.name for unit in self._course.units]
+        nothing = Submission("", {})
+        subject = Subject(self._course, Host(nothing, units).perform, nothing)
+        for check in self._suite.checks:
+            if called():
+                return
+            result, signature = self._suite.run(check, subject, self._answers)
+            self._answers.of(check.id).known.compared(result, signature)
 
-    return Recorded(folder)
+    def serve(self, request: dict[str, Any], events: Events) -> None:
+        """Run the checks that are asked for, each result an event."""
+        from grader import intake
+        from grader.judge.suite import ended
+        from grader.judge.untouched import untouched
+        from grader.model import Module, Outcome
+        from grader.subject.faults import Failure, Fault
+        from grader.subject.host import Host
+        from grader.subject.proxy import Subject
 
+        units = [unit.name for unit in self._course.units]
+        submission = intake.read_folder(Path(request["path"]), self._course.definitions)
+        theirs = request["modules"].items()
+        in_kernel = {unit: Module(unit, text, f"{unit}.ipynb") for unit, text in theirs}
+        submission = replace(submission, modules={**submission.modules, **in_kernel})
+        paths = {module.path for module in submission.modules.values()}
+        printed = Printed()
+        sys.stdout = sys.stderr = printed
+        hung = dict(request["hung"])
+        dog = Watchdog(events, request["limit_s"], paths, printed)
 
-def _run(request: dict[str, Any], events: Events) -> None:
-    from grader import course as courses
-    from grader import intake
-    from grader.judge.suite import ended
-    from grader.judge.untouched import untouched
-    from grader.model import Module, Outcome
-    from grader.subject.faults import Failure, Fault
-    from grader.subject.host import Host
-    from grader.subject.proxy import Subject
+        def importing(unit: str) -> None:
+            if unit in hung:
+                raise Fault("hung", {"unit": unit}, hung[unit])
+            events("importing", unit=unit)
 
-    course = courses.load()
-    units = [unit.name for unit in course.units]
-    submission = intake.read_folder(Path(request["path"]), course.definitions)
-    in_kernel = {
-        unit: Module(unit, text, f"{unit}.ipynb") for unit, text in request["modules"].items()
-    }
-    submission = replace(submission, modules={**submission.modules, **in_kernel})
-    paths = {module.path for module in submission.modules.values()}
-    printed = Printed()
-    sys.stdout = sys.stderr = printed
-    hung = dict(request["hung"])
-    dog = Watchdog(events, request["limit_s"], paths, printed)
+        host = Host(submission, units, importing)
+        answers = self._answers
+        wanted = set(request["exercises"])
+        given: dict[str, str] = {}
+        for unit in {id.split(".")[0] for id in wanted}:
+            given |= answers.of(unit).given
+        as_given = untouched(submission, given)
+        subject = Subject(self._course, host.perform, submission)
+        skip = set(request["skip"])
 
-    def importing(unit: str) -> None:
-        if unit in hung:
-            raise Fault("hung", {"unit": unit}, hung[unit])
-        events("importing", unit=unit)
-
-    host = Host(submission, units, importing)
-    answers = _recorded(courses.ROOT / "tests" / "public" / "answers")
-    wanted = set(request["exercises"])
-    given: dict[str, str] = {}
-    for unit in {id.split(".")[0] for id in wanted}:
-        given |= answers.of(unit).given
-    as_given = untouched(submission, given)
-    subject = Subject(course, host.perform, submission)
-    skip = set(request["skip"])
-
-    files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
-    folder = courses.ROOT / "tests" / "public"
-    suite = _suite(*(folder / file for file in files))
-    order = list(course.exercises)
-    checks = [check for check in suite.checks if check.exercise in wanted]
-    checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
-    plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
-    events("plan", checks=plan)
-    dog.start()
-    try:
+        order = list(self._course.exercises)
+        checks = [check for check in self._suite.checks if check.exercise in wanted]
+        checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
+        plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
+        events("plan", checks=plan)
+        dog.start()
         for check in checks:
             if check.id in skip:
                 continue
@@ -190,13 +200,11 @@ def _run(request: dict[str, Any], events: Events) -> None:
             if check.exercise in as_given:
                 result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
             else:
-                result, signature = suite.run(check, subject, answers)
+                result, signature = self._suite.run(check, subject, answers)
                 result = answers.of(check.id).known.compared(result, signature)
             data = result.to_json() | {"printed": printed.take()}
             events("result", result=data)
-    finally:
-        dog.stop()
-    events("end")
+        events("end")
 
 
 if __name__ == "__main__":

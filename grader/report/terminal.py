@@ -64,6 +64,12 @@ class Terminal:
             elif exercise.untouched is Outcome.NOT_ATTEMPTED and (common := _common(exercise)):
                 self._reason(common)  # a file that is not there, or a name
 
+    def tell(self, exercise: ExerciseScore) -> None:
+        """Print all about one exercise, and nothing about what comes next."""
+        self._told.clear()
+        self._headline(exercise)
+        self._checks(exercise)
+
     def _headline(self, exercise: ExerciseScore) -> None:
         name = exercise.exercise.id
         if exercise.untouched is Outcome.NOT_ATTEMPTED:
