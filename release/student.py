@@ -23,7 +23,7 @@ TEMPLATE = Path(__file__).with_name("template") / "student"
 # The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check",)
 _BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
-               "grader.notebook",
+               "grader.notebook", "grader.judge.warm",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
