@@ -174,10 +174,12 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
 
-def read_class(folder: Path, course: Course) -> list[Graded]:
+def read_class(
+    folder: Path, course: Course, assignment: str = "", students: str = "*"
+) -> list[Graded]:
     """Every submission, read; one that cannot be read says why."""
     found = []
-    for id, path in intake.discover(folder):
+    for id, path in intake.discover(folder, assignment, students):
         try:
             found.append(Graded(intake.read(path, course.definitions, id)))
         except IntakeError as error:

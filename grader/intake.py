@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import io
 import json
 import os
@@ -31,8 +32,13 @@ class IntakeError(Exception):
     """There is nothing to read where we were told to look; the text says what to do."""
 
 
-def discover(folder: Path) -> list[tuple[str, Path]]:
+def discover(folder: Path, assignment: str = "", students: str = "*") -> list[tuple[str, Path]]:
     """The submissions of a class: every folder and every zip, and the id that each goes by.
+
+    Args:
+        folder: of the class.
+        assignment: of nbgrader's ``submitted/<student>/<assignment>/``: which one.
+        students: a pattern of names.
 
     Raises:
         IntakeError: there is no such folder, or nothing in it.
@@ -44,8 +50,14 @@ def discover(folder: Path) -> list[tuple[str, Path]]:
         )
     entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
+    entries = [p for p in entries if fnmatch.fnmatchcase(p.name, students)]
+    if assignment:
+        entries = [p for p in entries if (p / assignment).is_dir()]
     if not entries:
-        raise IntakeError(f"There is no submission in {str(folder)!r}: no folder and no zip.")
+        wanted = f" of {assignment!r}" if assignment else ""
+        raise IntakeError(
+            f"There is no submission{wanted} in {str(folder)!r}: no folder and no zip."
+        )
     names = {_text(path.name) for path in entries}
     taken = set(_OURS)  # a name of ours would write over our files
     found = []
@@ -56,7 +68,7 @@ def discover(folder: Path) -> list[tuple[str, Path]]:
         while id in taken:
             id += "-"
         taken.add(id)
-        found.append((id, path))
+        found.append((id, path / assignment))
     return found
 
 

@@ -56,7 +56,7 @@ def check(*targets: str, lang: str | None = None, limit: float = LIMIT_S) -> flo
     points = score(course, chosen, run.results())
     from grader.report import html  # with rich
 
-    rendered, text = html.exercises(points, language)
+    rendered, text = html.told(points.exercises, language)
     _show({"text/html": rendered, "text/plain": text})
     return points.score if os.environ.get("NBGRADER_EXECUTION") else None
 
@@ -67,7 +67,7 @@ def _show(bundle: dict[str, str]) -> None:
         return
     from IPython.display import display
 
-    display(bundle, raw=True)
+    display(bundle, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _shell() -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from grader import course as courses
 from grader.course import CourseError
 from grader.subject.modules import PACKAGE
-from release import archive, classroom, gradescope, notebooks, student
+from release import archive, classroom, gradescope, nbgrader, notebooks, student
 from release.leaks import Finding, LeakCheck
 
 _OURS = ".made-by-release"  # in a folder that we may empty
@@ -46,6 +46,7 @@ class Part:
 PARTS: dict[str, Part] = {
     "student": Part(student.write, "student", "before-transformers", for_students=True),
     "notebooks": Part(notebooks.write, f"student/{PACKAGE}", for_students=True),
+    "nbgrader": Part(nbgrader.write, "nbgrader"),
     "gradescope": Part(gradescope.write, "gradescope"),
     "classroom": Part(classroom.write, "classroom"),
 }

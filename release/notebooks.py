@@ -225,7 +225,7 @@ def _metadata(
 
 
 def _code(source: str, id: str = "") -> Cell:
-    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
+    cell: Cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
             "source": source}  # fmt: skip
     return cell | ({"id": id} if id else {})
 

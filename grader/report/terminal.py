@@ -48,11 +48,6 @@ class Terminal:
         """
         for note in submission.notes:
             self._line(self._say.render(note), "yellow")
-        self.exercises(score)
-        self._ending(score, folder, upcoming)
-
-    def exercises(self, score: Score) -> None:
-        """Print what became of each exercise."""
         told = 0
         for exercise in score.exercises:
             own = not any(check.outcome is Outcome.BLOCKED for check in exercise.checks)
@@ -63,6 +58,7 @@ class Terminal:
                 self._checks(exercise)
             elif exercise.untouched is Outcome.NOT_ATTEMPTED and (common := _common(exercise)):
                 self._reason(common)  # a file that is not there, or a name
+        self._ending(score, folder, upcoming)
 
     def tell(self, exercise: ExerciseScore) -> None:
         """Print all about one exercise, and nothing about what comes next."""
