@@ -10,16 +10,20 @@ from grader import course as courses
 from grader.commands import OK, OPEN, add_language
 from grader.report.language import Language
 
+FORMATS = ("canvas", "moodle", "gradescope", "nbgrader")
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, help="the folder that `grade` has filled")
-    parser.add_argument("--format", required=True, choices=("canvas", "moodle", "gradescope"))
+    parser.add_argument("--format", required=True, choices=FORMATS)
     parser.add_argument("--to", type=Path, help="the file to write; by default OUT/<format>.csv")
     parser.add_argument(
         "--roster", type=Path, help="canvas, moodle: the class, as the platform exports it"
     )
     parser.add_argument("--column", help="canvas, moodle: the assignment's name there")
     parser.add_argument("--out-of", type=_positive, help="canvas, moodle: points to scale to")
+    parser.add_argument("--db", help="nbgrader: its gradebook, such as sqlite:///gradebook.db")
+    parser.add_argument("--assignment", help="nbgrader: the assignment's name there")
     add_language(parser)
 
 
@@ -37,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         to = arguments.to or arguments.out / "results.json"
         return OK if gradescope.write(arguments.out, to, language) else OPEN
+    if arguments.format == "nbgrader":
+        return _into_gradebook(arguments, language)
     from grader.report import lms
 
     column = arguments.column or courses.load().title
@@ -51,3 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
     for submission in exported.strangers:
         print(language("left out: {name} is not in the roster", name=submission), file=sys.stderr)
     return OPEN if exported.without_verdict or exported.strangers else OK
+
+
+def _into_gradebook(arguments: argparse.Namespace, language: Language) -> int:
+    from grader.report import nbgrader
+
+    if not arguments.db or not arguments.assignment:
+        raise courses.CourseError("nbgrader's gradebook needs --db URL and --assignment NAME.")
+    written = nbgrader.write(arguments.out, courses.load(), arguments.db, arguments.assignment)
+    print(language("written: the points of {count} students", count=len(written.students)))
+    for submission in written.without_verdict:
+        print(language("left out: {name} has no verdict", name=submission), file=sys.stderr)
+    return OPEN if written.without_verdict else OK
