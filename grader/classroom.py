@@ -1,4 +1,4 @@
-"""`grader grade` and `grader doctor` as an instructor meets them."""
+"""`grader grade`, and the walls of `grader doctor`, as an instructor meets them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from grader import adjustments, intake
 from grader import course as courses
-from grader import doctor as protections
+from grader import walls as protections
 from grader.course import Course, CourseError
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
@@ -27,6 +27,7 @@ from grader.subject.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from grader.grade import Graded, Options, Report
+    from grader.report.classpage import Class
 
 OK, UNGRADED, TROUBLE = 0, 1, 2
 
@@ -96,8 +97,12 @@ def run(
     any_marked = next((one.marked for one in found if one.marked), None)
     checks = {result.id for result in any_marked.results} if any_marked else set()
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
+    from grader.report import classpage  # it takes a second to import, and marking doesn't need it
+
     rows = (_row(course, chosen, one, adjusted, present, options, language) for one in found)
-    lines = gradebook.write(out, rows, chosen, language)
+    a_class = classpage.Class(course, language)
+    lines = gradebook.write(out, _with_pages(rows, found, out, a_class), chosen, language)
+    gradebook.replace(out / "class.html", a_class.page())
     gradebook.show(console, lines)
     console.print(
         f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
@@ -108,6 +113,22 @@ def run(
             words = f"{gradebook.printable(line.id)}: {line.status}"
             console.print(words, style="yellow", markup=False)
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
+
+
+def _with_pages(
+    rows: Iterable[Row], found: Iterable[Graded], out: Path, a_class: Class
+) -> Iterator[Row]:
+    """The rows; of each, its page is written, and the class keeps what it needs."""
+    from grader.report import pages
+
+    for row, one in zip(rows, found):
+        folder = out / row.submission.id
+        folder.mkdir(parents=True, exist_ok=True)
+        page = pages.student(row.result, a_class.course, a_class.language)
+        gradebook.replace(folder / gradebook.REPORT, page)
+        texts = {unit: module.text for unit, module in row.submission.modules.items()}
+        a_class.add(row.result, texts, one.seconds)
+        yield row
 
 
 def _row(
@@ -213,7 +234,7 @@ def _progress(console: Console) -> Iterator[Report]:
         yield lambda id, done, all: bar.update(task, completed=done, total=all)
 
 
-def doctor() -> int:
+def show_walls() -> int:
     """Print what protects, as tried on this machine; 0 if all that is essential does."""
     found = protections.examine()
     table = Table(box=None)

@@ -1,6 +1,7 @@
 """`grader grade`: a class.
 
-    SUBMISSIONS/*  ->  OUT/<submission>/result.json, OUT/grades.csv, OUT/journal.jsonl
+    SUBMISSIONS/*  ->  OUT/<submission>/result.json and report.html, OUT/grades.csv, OUT/class.html,
+                       OUT/journal.jsonl
 
 The journal is append-only and keyed by content, so a killed run goes on where it stopped, only what
 changed is graded again, and identical submissions are graded once. Points are made of it at the end
@@ -74,6 +75,11 @@ class Graded:
         """Its results, from the journal: a class of results is too much to hold."""
         return self.journal.read(self.key) if self.journal else None
 
+    @property
+    def seconds(self) -> float | None:
+        """How long marking took when it was done, where the journal says so."""
+        return self.journal.seconds.get(self.key) if self.journal else None
+
 
 @dataclass(frozen=True)
 class Key:
@@ -96,6 +102,7 @@ class Journal:
         self._path = path
         self._places: dict[str, int] = {}  # where in the file
         self._unwritten: dict[str, Marked] = {}
+        self.seconds: dict[str, float] = {}
         if path.exists():
             with path.open("rb") as file:
                 place = 0
@@ -104,6 +111,7 @@ class Journal:
                         entry = json.loads(line.decode(errors="replace"))
                         Marked.from_json(entry["marked"])
                         self._places[entry["key"]] = place
+                        self.seconds[entry["key"]] = float(entry["seconds"])
                     place += len(line)
 
     def __contains__(self, key: str) -> bool:
@@ -119,10 +127,11 @@ class Journal:
 
     def add(self, key: str, submission: str, marked: Marked, seconds: float) -> None:
         """Append a result, and see it on the disk."""
+        self.seconds[key] = round(seconds, 3)
         entry = {
             "key": key,
             "submission": submission,
-            "seconds": round(seconds, 3),
+            "seconds": self.seconds[key],
             "marked": marked.to_json(),
         }
         line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"

@@ -5,8 +5,9 @@
 It writes the templates, brings the translations up to date with them (what is new is empty, and
 named), and compiles these.
 
-`grader` holds what the code passes to `say`, the docstrings of checks, the titles and hints of
-known mistakes, and what `hint` and `compare` say. `contracts` holds the docstrings of exercises.
+`grader` holds what code and pages pass to `say` or `language`, the docstrings of checks, the titles
+and hints of known mistakes, and what `hint` and `compare` say. `contracts` holds the docstrings of
+exercises.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from grader.course import tomllib
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "grader" / "locale"
 KEYWORDS = {"say": None, "_say": None, "language": None}
+METHODS = [("**.py", "python"), ("**/templates/*.html", "jinja2")]
 _THEN = datetime(2026, 1, 1, tzinfo=timezone.utc)  # or no two compilations would be the same
 
 
@@ -40,7 +42,9 @@ def _grader() -> Catalog:
     from grader.judge import bank
 
     catalogue = Catalog(project="before-transformers", charset="utf-8")
-    for name, _line, message, *_ in extract_from_dir(ROOT / "grader", keywords=KEYWORDS):
+    for name, _line, message, *_ in extract_from_dir(
+        ROOT / "grader", method_map=METHODS, keywords=KEYWORDS
+    ):
         catalogue.add(message, locations=[(f"grader/{name}", 0)])
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if path.parent.name in ("public", "hidden"):

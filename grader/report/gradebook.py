@@ -31,7 +31,7 @@ from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
 from grader.score import Score
 
-RESULT = "result.json"
+RESULT, REPORT = "result.json", "report.html"
 
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
@@ -70,7 +70,7 @@ def write(
     for row in rows:
         folder = out / row.submission.id
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
+        replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
         values = _values(row, exercises, language)
         lines.append(Line(row.submission.id, row.status, values, _shown(row, language)))
     _remove_others(out, {line.id for line in lines})
@@ -79,7 +79,7 @@ def write(
     writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
     for line in lines:
         writer.writerow(map(_cell, line.values))
-    _replace(out / "grades.csv", "\ufeff" + table.getvalue())
+    replace(out / "grades.csv", "\ufeff" + table.getvalue())
     return lines
 
 
@@ -88,6 +88,7 @@ def _remove_others(out: Path, ids: Set[str]) -> None:
     for path in out.glob(f"*/{RESULT}"):
         if path.parent.name not in ids and _is_ours(path):
             path.unlink()
+            path.with_name(REPORT).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # something else lies beside it
                 path.parent.rmdir()
 
@@ -114,7 +115,7 @@ def _cell(value: str) -> str:
     return f"'{value}" if value[:1] in tuple("=+-@\t\r\n＝＋－＠") else value
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")

@@ -21,8 +21,18 @@ class Language:
     """
 
     def __init__(self, name: str | None = None, domain: str = "grader"):
+        self._name = name
         wanted = [name] if name else _preferred()
         self._catalogue = gettext.translation(domain, _CATALOGUES, wanted, fallback=True)
+
+    @property
+    def tag(self) -> str:
+        """Its name for browsers and screen readers, such as "en" or "zh-CN"."""
+        return self._catalogue.info().get("language", "").replace("_", "-") or "en"
+
+    def of(self, domain: str) -> Language:
+        """The same language, of another catalogue."""
+        return Language(self._name, domain)
 
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
@@ -30,7 +40,10 @@ class Language:
         return translated.format(**args) if args else translated
 
     def render(self, message: Message) -> str:
-        return self(message.text, **message.args)
+        inner = {
+            k: self.render(v) if isinstance(v, Message) else v for k, v in message.args.items()
+        }
+        return self(message.text, **inner)
 
 
 def _preferred() -> list[str]:

@@ -1,4 +1,4 @@
-"""The docs: the site builds, no link in it or in the README is dead, and contracts are told whole."""
+"""The docs: the site builds, no link is dead, and contracts are told whole."""
 
 from __future__ import annotations
 
