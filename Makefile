@@ -106,7 +106,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check watch clean
+.PHONY: help check clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -118,9 +118,6 @@ help: ## list what make can do
 
 check: $(CORE) ## check your exercises
 	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
-
-watch: $(CORE) ## check again at every save
-	@$(RUN) -m grader watch $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 
 # BEGIN STAFF
 .PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench

@@ -22,9 +22,8 @@ from release import catalogue, contracts, stubs
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
-COMMANDS = ("check", "watch")
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm",
-               "grader.report.github",
+COMMANDS = ("check",)
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
