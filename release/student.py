@@ -15,8 +15,9 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import ROOT, Course, tomllib
+from grader.report.language import Language
 from grader.subject.modules import PACKAGE
-from release import catalogue, stubs
+from release import catalogue, contracts, stubs
 
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
@@ -43,10 +44,13 @@ def write(folder: Path, course: Course | None = None, root: Path = ROOT) -> None
     for path in (*files, *grader_modules(root)):
         if path.is_file():
             _copy(path, folder / path.relative_to(root))
-    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/*.mo")):
+    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/grader.mo")):
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(catalogue.for_students(path.read_bytes(), course, root))
+    chinese = Language("zh", "contracts")
+    for unit in course.units:
+        _write(folder / f"docs/contracts/zh/{unit.name}.md", contracts.page(unit, course, chinese))
     for name, text in stubs.stubs(course).items():
         _write(folder / PACKAGE / name, text)
     for name, cut in {"Makefile": makefile, "pyproject.toml": project}.items():
