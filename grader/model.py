@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -90,16 +90,20 @@ class CheckResult:
     printed: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        data = dict(self.__dict__)
+        """What is not as by default: most checks pass, and have nothing more to say."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data = {name: value for name, value in data.items() if value}
         data["outcome"] = self.outcome.value
-        data["message"] = [line.to_json() for line in self.message]
+        if self.message:
+            data["message"] = [line.to_json() for line in self.message]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CheckResult:
-        fields = dict(data)
-        fields["outcome"] = Outcome(fields["outcome"])
-        fields["message"] = tuple(Message.from_json(line) for line in fields["message"])
-        fields["frames"] = tuple(fields["frames"])
-        fields["suspects"] = {id: tuple(words) for id, words in fields["suspects"].items()}
-        return cls(**fields)
+        given = dict(data)
+        given["outcome"] = Outcome(given["outcome"])
+        given["message"] = tuple(Message.from_json(line) for line in given.get("message", ()))
+        given["frames"] = tuple(given.get("frames", ()))
+        suspects = given.get("suspects", {})
+        given["suspects"] = {id: tuple(words) for id, words in suspects.items()}
+        return cls(**given)

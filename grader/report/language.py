@@ -17,11 +17,22 @@ class Language:
 
     Args:
         name: such as "zh" or "en"; by default what the environment or the system says.
+        domain: which catalogue.
     """
 
-    def __init__(self, name: str | None = None):
+    def __init__(self, name: str | None = None, domain: str = "grader"):
+        self._name = name
         wanted = [name] if name else _preferred()
-        self._catalogue = gettext.translation("grader", _CATALOGUES, wanted, fallback=True)
+        self._catalogue = gettext.translation(domain, _CATALOGUES, wanted, fallback=True)
+
+    @property
+    def tag(self) -> str:
+        """Its name for browsers and screen readers, such as "en" or "zh-CN"."""
+        return self._catalogue.info().get("language", "").replace("_", "-") or "en"
+
+    def of(self, domain: str) -> Language:
+        """The same language, of another catalogue."""
+        return Language(self._name, domain)
 
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
