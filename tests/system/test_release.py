@@ -75,6 +75,7 @@ KINDS = {
     "tools/__init__.py": True, "tools/set_up.py": True,
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
+    "grader/given/{unit}.txt": True,  # what `reset` gives back
     "notebooks/{unit}.ipynb": False,
     "docs/hints/{unit}.toml": True, "docs/contracts/zh/{unit}.md": True,
     "docs/lessons/{unit}.md": False, "docs/lessons/zh/{unit}.md": False,
@@ -122,7 +123,7 @@ def test_of_the_grader_only_what_checks_travels(bundle: Path) -> None:
     assert {"check", "cli", "session", "host", "reference", "terminal", "github"} <= modules
     staffs = {"bank", "calibrate", "classroom", "grade", "gradebook", "gradescope", "jail", "lms",
               "marker", "mutants", "mutate", "pairs", "prove", "sample", "sandbox", "scribe",
-              "standin", "validate", "wire", "worker"}  # fmt: skip
+              "standin", "validate", "walls", "wire", "worker"}  # fmt: skip
     assert not staffs & modules
 
 
