@@ -173,7 +173,8 @@ def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [True, False], ids=["with make", "without make"])
+def test_the_bundle_works_alone(bundle: Path, tmp_path: Path, make: bool) -> None:
     """Unpacked into an empty folder, in a fresh environment, as a student would."""
     archive.write(bundle, tmp_path / "student.zip", "before-transformers")
     place = tmp_path / "my course 学习"
@@ -188,17 +189,29 @@ def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
             words, cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
         )
 
-    first = run("make", "check", f"PYTHON={sys.executable}")
+    check = (".venv/bin/python", "-m", "grader", "check")
+    if make:
+        first = run("make", "check", f"PYTHON={sys.executable}")
+    else:
+        made = run(sys.executable, "tools/set_up.py")
+        assert made.returncode == 0, made.stderr
+        first = run(*check)
     assert "Traceback" not in first.stdout + first.stderr
     assert first.returncode != 0, first.stderr
     assert re.search(r"0 of \d+ exercises passed", first.stdout), first.stdout + first.stderr
     assert "next: write `" in first.stdout
-    # Without make, and with a solution: what is shipped is enough to earn points.
+    # What is shipped is enough to earn points.
     solved = (ROOT / "solutions" / "masks.py").read_text(encoding="utf-8")
     (folder / "exercises" / "masks.py").write_text(solved, encoding="utf-8")
-    second = run(".venv/bin/python", "-m", "grader", "check", "masks")
+    second = run("make", "check", "ONLY=masks") if make else run(*check, "masks")
     assert second.returncode == 0, second.stdout + second.stderr
     assert "masks.create_padding_mask" in second.stdout
+    assert "Setting up" not in second.stderr
+    wrong = solved.replace("torch.tril", "torch.triu")
+    (folder / "exercises" / "masks.py").write_text(wrong, encoding="utf-8")
+    third = run(*check, "masks", "--lang", "zh")
+    assert third.returncode == 1
+    assert re.search(r"掩码|下三角|上三角|位置", third.stdout), third.stdout
 
 
 # ------------------------------------------------------------------------------------------ a build
