@@ -23,7 +23,7 @@ TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check", "compare", "doctor", "hint", "progress", "reset", "submit", "watch")
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm",
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "grader.notebook",
                "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
@@ -32,6 +32,9 @@ _AS_THEY_ARE = (
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
     "docs/hints/*.toml", "docs/lessons/**/*",
 )  # fmt: skip
+
+STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
+_EXTRAS = "optional-dependencies"
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -120,6 +123,7 @@ def project(text: str) -> str:
     """What students install, out of pyproject.toml."""
     whole = tomllib.loads(text)["project"]
     lines = [f"    {json.dumps(one)}," for one in whole["dependencies"]]
+    extras = [f"{name} = {json.dumps(whole[_EXTRAS][name])}" for name in STUDENTS_EXTRAS]
     return "\n".join(
         [
             "# What tools/set_up.py installs; constraints.txt says in which versions.",
@@ -130,6 +134,9 @@ def project(text: str) -> str:
             "dependencies = [",
             *lines,
             "]",
+            "",
+            f"[project.{_EXTRAS}]",
+            *extras,
             "",
         ]
     )
@@ -143,7 +150,9 @@ def constraints(text: str, needed: set[str]) -> str:
 
 
 def _requirements(text: str) -> set[str]:
-    return {_package(one) for one in tomllib.loads(text)["project"]["dependencies"]}
+    whole = tomllib.loads(text)["project"]
+    more = [one for name in STUDENTS_EXTRAS for one in whole[_EXTRAS][name]]
+    return {_package(one) for one in (*whole["dependencies"], *more)}
 
 
 def _package(requirement: str) -> str:
