@@ -53,6 +53,7 @@ CORE := .venv/set-up/core
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
 MEASURING := .venv/set-up/notebooks.extra
+WRITING := .venv/set-up/docs.extra
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
@@ -83,16 +84,18 @@ $(CORE): $(INPUTS)
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
 $(WORKING): $(INPUTS)
-	$(call set-up,instructor dev)
+	$(call set-up,instructor dev docs)
 $(MEASURING): $(INPUTS)
 	$(call set-up,instructor notebooks)
+$(WRITING): $(INPUTS)
+	$(call set-up,docs)
 
 .PHONY: ask
 ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check grade validate calibrate pairs mutants stubs answers test test-slow test-all bench lint format clean
+.PHONY: help check grade validate calibrate pairs mutants stubs answers test test-slow test-all bench docs lint format clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -138,6 +141,10 @@ test-all: test test-slow ## both
 
 bench: $(MEASURING) ## measure the grader's speed, beside nbgrader's
 	@$(RUN) -m bench
+
+docs: $(WRITING) ## the site, into build/docs; a dead link is an error
+	@$(RUN) -m sphinx -nW --keep-going -q docs build/docs
+	@echo build/docs/index.html
 
 lint: $(WORKING) ## style, types, import directions, workflows
 	@$(RUN) -m ruff check .

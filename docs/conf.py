@@ -11,8 +11,8 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from grader import __version__
-from release import contracts
+from grader import __version__  # noqa: E402
+from release import contracts  # noqa: E402
 
 for language in contracts.LANGUAGES:
     contracts.write(DOCS / contracts.FOLDER / language, language)

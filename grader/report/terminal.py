@@ -60,6 +60,12 @@ class Terminal:
                 self._reason(common)  # a file that is not there, or a name
         self._ending(score, folder, upcoming)
 
+    def tell(self, exercise: ExerciseScore) -> None:
+        """Print all about one exercise, and nothing about what comes next."""
+        self._told.clear()
+        self._headline(exercise)
+        self._checks(exercise)
+
     def _headline(self, exercise: ExerciseScore) -> None:
         name = exercise.exercise.id
         if exercise.untouched is Outcome.NOT_ATTEMPTED:

@@ -1,0 +1,32 @@
+"""Check the exercise that you work on at every save."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from grader import course as courses
+from grader.commands import OK, add_language, add_targets, seconds
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_targets(parser)
+    parser.add_argument(
+        "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
+    )
+    parser.add_argument("--limit", type=seconds, help="seconds that one check may take")
+    add_language(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from grader.report.language import Language
+    from grader.watch import LIMIT_S, Watch
+
+    course = courses.load()
+    chosen = course.select(arguments.targets)
+    limit_s = arguments.limit or LIMIT_S
+    language = Language(arguments.lang)
+    Watch(course, arguments.path, chosen, limit_s, language, Console(highlight=False)).run()
+    return OK
