@@ -13,15 +13,22 @@ MAKEFLAGS += --no-builtin-rules
 
 # ---- what people may set: make check ONLY=attention --------------------------------------------
 
-# check, validate, calibrate, pairs, mutants: the unit or exercise to look at (several: ONLY="masks attention")
-# check: the folder with the exercises, if it isn't exercises/
+# The unit or exercise to look at (several: ONLY="masks attention")
 ONLY =
+
+# check: the folder with the exercises, if it isn't exercises/
 EXERCISES =
 
+# BEGIN STAFF (cut from what students get, as all such parts)
 # grade: a folder of submissions (left out: the bundled sample class), and where results go
 SUBMISSIONS =
 OUT = grades
 
+# release: where it goes, and whether Gradescope may grade without walls (UNSAFE=yes: docs/release.md)
+DIST = dist
+UNSAFE =
+
+# END STAFF
 # Which torch, asked for once and remembered in .venv until `make clean` or TORCH=default:
 #   TORCH=cpu              PyTorch's CPU build: 200 MB where Linux's usual one takes gigabytes
 #   TORCH=cu126            any other build that has an index at download.pytorch.org/whl
@@ -50,10 +57,12 @@ endif
 
 # Each is the record of what was installed; tools/set_up.py writes it.
 CORE := .venv/set-up/core
+# BEGIN STAFF
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
 MEASURING := .venv/set-up/notebooks.extra
 WRITING := .venv/set-up/docs.extra
+# END STAFF
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
@@ -81,6 +90,7 @@ endef
 
 $(CORE): $(INPUTS)
 	$(call set-up)
+# BEGIN STAFF
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
 $(WORKING): $(INPUTS)
@@ -89,13 +99,14 @@ $(MEASURING): $(INPUTS)
 	$(call set-up,instructor notebooks)
 $(WRITING): $(INPUTS)
 	$(call set-up,docs)
+# END STAFF
 
 .PHONY: ask
 ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check grade validate calibrate pairs mutants stubs answers test test-slow test-all bench docs lint format clean
+.PHONY: help check clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -107,6 +118,10 @@ help: ## list what make can do
 
 check: $(CORE) ## check your exercises
 	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+
+# BEGIN STAFF
+.PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
+.PHONY: docs lint format
 
 grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
 	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
@@ -129,6 +144,9 @@ stubs: $(CORE) ## write exercises/ again from solutions/
 answers: $(CORE) ## record again what the public suite compares with
 	@$(RUN) -m grader answers
 
+release: $(CORE) ## what students and platforms get, in DIST=dist
+	@$(RUN) -m release build --out $(call quote,$(DIST)) $(if $(UNSAFE),--unsafe)
+
 test: $(WORKING) ## test the project itself, in minutes
 	@$(RUN) -m pytest -m "not slow"
 	@$(RUN) -m grader validate
@@ -146,17 +164,20 @@ docs: $(WRITING) ## the site, into build/docs; a dead link is an error
 	@$(RUN) -m sphinx -nW --keep-going -q docs build/docs
 	@echo build/docs/index.html
 
+WORKFLOWS = $(wildcard $(addsuffix *.yml,.github/workflows/ $(addsuffix .github/workflows/,release/template/student/ release/template/classroom/*/)))
+
 lint: $(WORKING) ## style, types, import directions, workflows
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy $(wildcard grader release solutions bench tools)
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
-	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
-	@$(dir $(RUN))zizmor --offline --quiet .github
+	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	@$(dir $(RUN))zizmor --offline --quiet --config .github/zizmor.yml .github $(WORKFLOWS)
 
 format: $(WORKING) ## put imports and layout in order
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
+# END STAFF
 clean: ## remove what make made, .venv too (never your exercises)
 	rm -rf .venv build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
