@@ -29,6 +29,8 @@ _AS_THEY_ARE = (
     "LICENSE", "course.toml", "grader/judge/pytest.ini", "tests/public/test_*.py",
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
     "docs/hints/*.toml", "docs/lessons/**/*",
+    "grader/report/templates/page.html", "grader/report/templates/student.html",
+    "grader/report/templates/style.css",
 )  # fmt: skip
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from grader import course as courses
 from grader import intake
 from grader.check import LIMIT_S, Check
 from grader.commands import OK, OPEN, TROUBLE, add_language, add_targets, seconds
+from grader.report.formats import FORMATS
 from grader.report.language import Language
 from grader.score import score
 
@@ -20,7 +20,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
     )
-    parser.add_argument("--json", action="store_true", help="print result.json instead")
+    parser.add_argument(
+        "--format", choices=("text", *FORMATS), default="text", help="of the report"
+    )
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="json", help="--format json"
+    )
     parser.add_argument(
         "--limit", type=seconds, default=LIMIT_S, help="seconds that one check may take"
     )
@@ -47,12 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         told.add(exercise)
 
     scores = score(course, chosen, check.results(waiting))
-    if arguments.json:
-        print(
-            json.dumps(
-                record.result(scores, submission, "public", language), ensure_ascii=False, indent=1
-            )
-        )
+    if arguments.format != "text":
+        result = record.result(scores, submission, "public", language)
+        print(FORMATS[arguments.format]([result], course, language), end="")
     else:
         upcoming = course.after(chosen[-1])
         Terminal(console, language, bool(arguments.targets)).show(
