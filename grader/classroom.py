@@ -1,4 +1,4 @@
-"""`grader grade` and `grader doctor` as an instructor meets them."""
+"""`grader grade`, and the walls of `grader doctor`, as an instructor meets them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from grader import adjustments, intake
 from grader import course as courses
-from grader import doctor as protections
+from grader import walls as protections
 from grader.course import Course, CourseError
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
@@ -234,7 +234,7 @@ def _progress(console: Console) -> Iterator[Report]:
         yield lambda id, done, all: bar.update(task, completed=done, total=all)
 
 
-def doctor() -> int:
+def show_walls() -> int:
     """Print what protects, as tried on this machine; 0 if all that is essential does."""
     found = protections.examine()
     table = Table(box=None)

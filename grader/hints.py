@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader import state
 from grader.course import ROOT, Course, CourseError, tomllib
 from grader.definitions import names_of
-from grader.report.language import Language
+from grader.desk import Desk
+from grader.model import Message, say
 
 FOLDER = ROOT / "docs" / "hints"
 STEPS = 3  # what to think about; which clause and which shape; nearly the line
@@ -36,13 +36,13 @@ class Advice:
     compare: str
 
 
-def load(course: Course, unit: str, folder: Path = FOLDER) -> dict[str, Advice]:
+def load(course: Course, unit: str, folder: Path | None = None) -> dict[str, Advice]:
     """What is said of a unit's exercises, by id; of none where there is no file.
 
     Raises:
         CourseError: an entry is of no exercise, or not as it should be.
     """
-    path = folder / f"{unit}.toml"
+    path = (folder or FOLDER) / f"{unit}.toml"
     if not path.exists():
         return {}
     try:
@@ -74,9 +74,9 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def holes(course: Course, folder: Path = FOLDER) -> list[str]:
+def holes(course: Course, folder: Path | None = None) -> list[str]:
     """The exercises of which nothing is said; none as long as there is no file at all."""
-    if not any(folder.glob("*.toml")):
+    if not any((folder or FOLDER).glob("*.toml")):
         return []
     told = {id for unit in course.units for id in load(course, unit.name, folder)}
     return [id for id in course.exercises if id not in told]
@@ -94,35 +94,30 @@ class Ladder:
         return len(self.given) == STEPS
 
 
-def climb(
-    course: Course, path: Path, id: str, steps: int = 1, folder: Path = FOLDER
-) -> Ladder | None:
+def climb(desk: Desk, id: str, steps: int = 1) -> Ladder | None:
     """One step up, and remember it; None where the exercise has no hints.
 
     Args:
-        course: the table.
-        path: the student's folder.
+        desk: the student's.
         id: the exercise.
         steps: 0 to stay where one is.
-        folder: with the hints.
     """
-    advice = load(course, course.exercises[id].unit, folder).get(id)
+    advice = load(desk.course, desk.course.exercises[id].unit).get(id)
     if advice is None:
         return None
-    remembered = state.read(path)
-    before = min(remembered.hints.get(id, 0), STEPS)
+    before = min(desk.state.hints.get(id, 0), STEPS)
     count = max(1, min(before + steps, STEPS))
-    remembered.hints[id] = count
-    kept = count == before or remembered.write(path)
+    desk.state.hints[id] = count
+    kept = count == before or desk.state.write(desk.path)
     return Ladder(advice.hints[:count], kept)
 
 
-def told(ladder: Ladder | None, id: str, language: Language) -> Iterator[str]:
-    """The lines that a student reads."""
+def told(ladder: Ladder | None, id: str) -> Iterator[Message]:
+    """What a student reads."""
     if ladder is None:
-        yield language("There are no hints for {exercise} yet.", exercise=id)
+        yield say("There are no hints for {exercise} yet.", exercise=id)
         return
     for number, hint in enumerate(ladder.given, 1):
-        yield language("{number} of {all}: {hint}", number=number, all=STEPS, hint=language(hint))
+        yield say("{number} of {all}: {hint}", number=number, all=STEPS, hint=say(hint))
     if not ladder.kept:
-        yield language("(Where you are cannot be remembered, since the folder cannot be written.)")
+        yield say("(Where you are cannot be remembered, since the folder cannot be written.)")

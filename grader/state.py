@@ -18,7 +18,7 @@ from typing import Any
 
 from grader import definitions
 from grader.course import Course
-from grader.model import Outcome, Submission
+from grader.model import Outcome
 from grader.score import ExerciseScore
 
 NAME = ".course-state.json"
@@ -90,11 +90,6 @@ class State:
                 "hints": dict(sorted(self.hints.items())),
             },
         )
-
-
-def texts(submission: Submission) -> dict[str, str]:
-    """Unit -> source."""
-    return {unit: module.text for unit, module in submission.modules.items()}
 
 
 def read(folder: Path) -> State:

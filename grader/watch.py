@@ -19,10 +19,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from grader import children, definitions, hints, intake, keys, state
+from grader import children, definitions, hints, intake, keys
 from grader.check import Check, SessionError, Stopped
 from grader.course import Course
-from grader.model import CheckResult, Message, Outcome, Submission, say
+from grader.desk import Desk
+from grader.model import CheckResult, Message, say
 from grader.report.language import Language
 from grader.report.terminal import Terminal
 from grader.saves import Saves
@@ -54,7 +55,7 @@ class Watch:
         console: Console,
     ):
         self._course = course
-        self._path = path
+        self._desk = Desk(course, path)
         self._chosen = list(chosen)
         self._limit_s = limit_s
         self._language = language
@@ -64,21 +65,12 @@ class Watch:
         self._inbox: queue.Queue[Callable[[], None]] = queue.Queue()
         self._over = False
         self._listens = False  # to keys
-        self._submission = Submission("", {})
-        self._texts: dict[str, str] = {}
         self._results: dict[str, tuple[str, list[CheckResult]]] = {}  # exercise -> digest, checks
-        self._state = state.State()
         self._current = self._chosen[0]
         self._run: tuple[Check, threading.Thread] | None = None
 
     def run(self) -> None:
-        """Watch until somebody quits.
-
-        Raises:
-            IntakeError: there is no such folder.
-        """
-        self._read()
-        self._state = state.read(self._path)
+        """Watch until somebody quits."""
         with _undisturbed(), contextlib.ExitStack() as stack:
             self._warm = children.Warm()
             stack.callback(self._warm.close)
@@ -99,37 +91,36 @@ class Watch:
 
     def _top(self) -> Path:
         """The folder in which the modules lie."""
-        places = [Path(module.path).parent for module in self._submission.modules.values()]
-        return places[0] if places else self._path.resolve()
-
-    def _read(self) -> None:
-        self._submission = intake.read_folder(self._path, self._units)
-        self._texts = state.texts(self._submission)
+        modules = self._desk.submission.modules.values()
+        return next((Path(one.path).parent for one in modules), self._desk.path.resolve())
 
     # What happens.
 
     def _begin(self) -> None:
         """See how everything stands, as far as that is not known, and take the first open one."""
-        unknown = [id for id in self._chosen if self._kept(id) is None]
-        self._check(unknown or [self._open() or self._chosen[0]], self._show_first)
+        unknown = [id for id in self._chosen if self._desk.fresh(id) is None]
+        first = self._desk.first_open(self._chosen) or self._chosen[0]
+        self._check(unknown or [first], self._show_first)
 
     def _saved(self) -> None:
-        before = self._texts
+        before = self._desk.texts
         try:
-            self._read()
+            self._desk.read()
         except intake.IntakeError as error:
             self._stop()
             self._clear()
             self._console.print(Text(str(error), "yellow"), soft_wrap=True)
             return
-        touched = definitions.changed(self._course, before, self._texts)
+        now = self._desk.texts
+        touched = definitions.changed(self._course, before, now)
         if self._current not in touched:
-            units = {unit for unit in self._units if before.get(unit) != self._texts.get(unit)}
+            units = {unit for unit in self._units if before.get(unit) != now.get(unit)}
+            first = self._desk.first_open
             if touched:
-                self._current = self._open(touched) or touched[0]
+                self._current = first(touched) or touched[0]
             elif self._course.exercises[self._current].unit not in units:  # a helper, an import
                 beside = [id for id in self._chosen if self._course.exercises[id].unit in units]
-                self._current = self._open(beside) or self._open() or self._current
+                self._current = first(beside) or first(self._chosen) or self._current
         self._go(self._current)
 
     def _pressed(self, key: str) -> None:
@@ -146,7 +137,7 @@ class Watch:
 
     def _next(self) -> None:
         place = self._chosen.index(self._current) + 1 if self._current in self._chosen else 0
-        found = self._open([*self._chosen[place:], *self._chosen[:place]])
+        found = self._desk.first_open([*self._chosen[place:], *self._chosen[:place]])
         if found is None:
             self._say(say("All that you watch has passed."), "green")
             self._prompt()
@@ -154,9 +145,9 @@ class Watch:
             self._go(found)
 
     def _hint(self) -> None:
-        ladder = hints.climb(self._course, self._path, self._current)
-        for line in hints.told(ladder, self._current, self._language):
-            self._console.print(Text(line))
+        ladder = hints.climb(self._desk, self._current)
+        for message in hints.told(ladder, self._current):
+            self._say(message)
         self._prompt()
 
     def _all(self) -> None:
@@ -178,9 +169,9 @@ class Watch:
         asked = [
             id
             for id in self._course.closure(ids)
-            if id in ids or anew or not (self._known(id) or self._has_passed(id))
+            if id in ids or anew or not (self._known(id) or self._desk.has_passed(id))
         ]
-        check = Check(self._course, self._path, asked, self._limit_s, self._warm.start, 1)
+        check = Check(self._course, self._desk.path, asked, self._limit_s, self._warm.start, 1)
         digests = {id: self._digest(id) for id in asked}
         work = partial(self._work, check, digests, then)
         self._run = check, threading.Thread(target=work, daemon=True)
@@ -209,9 +200,9 @@ class Watch:
             for id, digest in digests.items():
                 self._results[id] = digest, [r for r in results if r.exercise == id]
             scores = self._scores(list(digests))
-            self._state.note(self._course, self._texts, scores.exercises)
+            self._desk.state.note(self._course, self._desk.texts, scores.exercises)
             then()
-            self._state.write(self._path)
+            self._desk.state.write(self._desk.path)
 
         self._inbox.put(partial(self._if_of, check, arrive))
 
@@ -230,34 +221,20 @@ class Watch:
     # What is known.
 
     def _digest(self, id: str) -> str:
-        return definitions.digest(self._course, id, self._texts)
+        return definitions.digest(self._course, id, self._desk.texts)
 
     def _known(self, id: str) -> bool:
         return id in self._results and self._results[id][0] == self._digest(id)
-
-    def _kept(self, id: str) -> state.Kept | None:
-        return self._state.fresh(self._course, id, self._texts)
-
-    def _has_passed(self, id: str) -> bool:
-        kept = self._kept(id)
-        return kept is not None and kept.passed
 
     def _scores(self, ids: Sequence[str]) -> Score:
         known = [id for id in self._results if self._known(id)]
         results = [result for id in known for result in self._results[id][1]]
         return score(self._course, ids, results)
 
-    def _open(self, ids: Sequence[str] | None = None) -> str | None:
-        """The first that has not passed; rather one that nothing blocks."""
-        left = [id for id in (self._chosen if ids is None else ids) if not self._has_passed(id)]
-        kept = {id: self._kept(id) for id in left}
-        free = [id for id, one in kept.items() if not one or one.standing != Outcome.BLOCKED.value]
-        return next(iter(free or left), None)
-
     # What is printed.
 
     def _show_first(self) -> None:
-        self._current = self._open() or self._chosen[0]
+        self._current = self._desk.first_open(self._chosen) or self._chosen[0]
         if self._known(self._current):
             self._show_one()
         else:
@@ -266,13 +243,10 @@ class Watch:
     def _show_one(self) -> None:
         (one,) = self._scores([self._current]).exercises
         self._clear()
-        for note in self._submission.notes:
+        for note in self._desk.submission.notes:
             self._say(note, "yellow")
         self._terminal.tell(one)
-        names = {
-            "name": one.exercise.name,
-            "file": f"{self._path}/{one.exercise.unit}.py",
-        }
+        names = {"name": one.exercise.name, "file": self._desk.file(self._current)}
         if one.passed:
             words = say("`{name}` has passed.", name=one.exercise.name)
         elif one.untouched and one.exercise.stub:
@@ -289,7 +263,9 @@ class Watch:
         self._clear()
         upcoming = self._course.after(self._chosen[-1])
         terminal = Terminal(self._console, self._language, detailed=False)
-        terminal.show(self._scores(self._chosen), self._submission, str(self._path), upcoming)
+        terminal.show(
+            self._scores(self._chosen), self._desk.submission, str(self._desk.path), upcoming
+        )
         self._prompt()
 
     def _prompt(self) -> None:

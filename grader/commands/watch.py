@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from grader import course as courses
-from grader.commands import OK, add_language, add_targets, seconds
+from grader.commands import OK, add_language, add_path, add_targets, seconds
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_targets(parser)
-    parser.add_argument(
-        "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
-    )
+    add_path(parser)
     parser.add_argument("--limit", type=seconds, help="seconds that one check may take")
     add_language(parser)
 

@@ -40,7 +40,10 @@ class Language:
         return translated.format(**args) if args else translated
 
     def render(self, message: Message) -> str:
-        return self(message.text, **message.args)
+        inner = {
+            k: self.render(v) if isinstance(v, Message) else v for k, v in message.args.items()
+        }
+        return self(message.text, **inner)
 
 
 def _preferred() -> list[str]:

@@ -115,22 +115,6 @@ class _Form:
         }
 
 
-@dataclass(frozen=True)
-class Function:
-    """One function: its name, and what it is known by, with and without its arguments."""
-
-    name: str
-    whole: int
-    body: int
-    size: int
-
-    @classmethod
-    def of(cls, node: ast.FunctionDef) -> Function:
-        """What there is to know of a definition."""
-        code = forms.code_of(node)
-        return cls(node.name, forms.whole(node), forms.key(code), forms.size(code))
-
-
 @dataclass
 class Text:
     """One file's text in all normal forms, gathered from as many pieces as it has."""
@@ -138,7 +122,7 @@ class Text:
     verbatim: set[object]
     renamed: set[object]
     trees: set[object]
-    functions: list[Function]
+    functions: list[tuple[str, forms.Shape]]
     checks: set[int]
     streams: list[list[str]]  # tokens in their order
 
@@ -183,24 +167,24 @@ class Comparison:
             self._forms[name].add(number, len(found), spans)
         code = forms.code_of(secret.function)
         trees = ((tree.key, tree.nodes) for tree in forms.subtrees(code, SUBTREE))
-        self._forms["trees"].add(number, forms.size(code), trees)
+        self._forms["trees"].add(number, forms.shape_of(secret.function).size, trees)
 
     def _whole_functions(
         self, given: Text, public: Text
     ) -> tuple[dict[tuple[str, int], Secret], dict[int, Secret]]:
         """Functions that are known as a whole: by their name, however short, and by their code."""
-        as_given = {one.whole for one in given.functions}
-        everybodys = {one.body for one in given.functions}
-        publics = everybodys | {one.body for one in public.functions}
+        as_given = {shape.whole for _, shape in given.functions}
+        everybodys = {shape.body for _, shape in given.functions}
+        publics = everybodys | {shape.body for _, shape in public.functions}
         named: dict[tuple[str, int], Secret] = {}
         bodies: dict[int, Secret] = {}
         for secret in self._known.secrets:
-            one = Function.of(secret.function)
-            if secret.kind != HIDDEN and one.whole not in as_given and one.name[:2] != "__":
-                named.setdefault((one.name, one.whole), secret)
+            name, shape = secret.function.name, forms.shape_of(secret.function)
+            if secret.kind != HIDDEN and shape.whole not in as_given and name[:2] != "__":
+                named.setdefault((name, shape.whole), secret)
             known = publics if secret.kind == HIDDEN else everybodys
-            if one.size >= LEAST and one.body not in known:
-                bodies.setdefault(one.body, secret)
+            if shape.size >= LEAST and shape.body not in known:
+                bodies.setdefault(shape.body, secret)
         return named, bodies
 
     def read(self, pieces: Iterable[str]) -> Text:
@@ -218,9 +202,9 @@ class Comparison:
                 text.trees.update(one.key for one in forms.subtrees(tree.body, SUBTREE))
                 constants = forms.constants(tree)
                 for function in forms.functions(tree):
-                    text.functions.append(Function.of(function))
+                    text.functions.append((function.name, forms.shape_of(function)))
                     if function.decorator_list:
-                        text.checks.add(forms.whole(function, constants))
+                        text.checks.add(forms.check_of(function, constants))
         return text
 
     def likenesses(self, text: Text) -> list[Likeness]:
@@ -252,9 +236,8 @@ class Comparison:
         for one in self.likenesses(text):
             if one.leak:
                 keep(one.secret, max(one.verbatim, one.renamed, one.tree), one.leak)
-        for function in text.functions:
-            named = self._named.get((function.name, function.whole))
-            secret = named or self._bodies.get(function.body)
+        for name, shape in text.functions:
+            secret = self._named.get((name, shape.whole)) or self._bodies.get(shape.body)
             if secret:
                 keep(secret, 1.0, "the whole function")
         for check in text.checks & self._checks.keys():
