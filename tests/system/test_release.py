@@ -76,6 +76,8 @@ KINDS = {
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
     "grader/given/{unit}.txt": True,  # what `reset` gives back
+    "grader/report/templates/page.html": True, "grader/report/templates/student.html": True,
+    "grader/report/templates/style.css": True,
     "exercises/{unit}.ipynb": False, "exercises/{unit}.zh.ipynb": False,
     "docs/hints/{unit}.toml": True, "docs/contracts/zh/{unit}.md": True,
 }  # fmt: skip
