@@ -22,8 +22,9 @@ from release import catalogue, contracts, stubs
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
-COMMANDS = ("check",)
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
+COMMANDS = ("check", "compare", "doctor", "hint", "progress", "reset", "submit", "watch")
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "grader.notebook",
+               "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
@@ -31,6 +32,9 @@ _AS_THEY_ARE = (
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
     "docs/hints/*.toml", "docs/lessons/**/*",
 )  # fmt: skip
+
+STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
+_EXTRAS = "optional-dependencies"
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -53,6 +57,8 @@ def write(folder: Path, course: Course | None = None, root: Path = ROOT) -> None
         _write(folder / f"docs/contracts/zh/{unit.name}.md", contracts.page(unit, course, chinese))
     for name, text in stubs.stubs(course).items():
         _write(folder / PACKAGE / name, text)
+        if name != "__init__.py":  # what `reset` gives back
+            _write(folder / "grader" / "given" / f"{name.removesuffix('.py')}.txt", text)
     for name, cut in {"Makefile": makefile, "pyproject.toml": project}.items():
         _write(folder / name, cut((root / name).read_text(encoding="utf-8")))
     needed = _requirements((root / "pyproject.toml").read_text(encoding="utf-8"))
@@ -117,6 +123,7 @@ def project(text: str) -> str:
     """What students install, out of pyproject.toml."""
     whole = tomllib.loads(text)["project"]
     lines = [f"    {json.dumps(one)}," for one in whole["dependencies"]]
+    extras = [f"{name} = {json.dumps(whole[_EXTRAS][name])}" for name in STUDENTS_EXTRAS]
     return "\n".join(
         [
             "# What tools/set_up.py installs; constraints.txt says in which versions.",
@@ -127,6 +134,9 @@ def project(text: str) -> str:
             "dependencies = [",
             *lines,
             "]",
+            "",
+            f"[project.{_EXTRAS}]",
+            *extras,
             "",
         ]
     )
@@ -140,7 +150,9 @@ def constraints(text: str, needed: set[str]) -> str:
 
 
 def _requirements(text: str) -> set[str]:
-    return {_package(one) for one in tomllib.loads(text)["project"]["dependencies"]}
+    whole = tomllib.loads(text)["project"]
+    more = [one for name in STUDENTS_EXTRAS for one in whole[_EXTRAS][name]]
+    return {_package(one) for one in (*whole["dependencies"], *more)}
 
 
 def _package(requirement: str) -> str:

@@ -75,9 +75,9 @@ KINDS = {
     "tools/__init__.py": True, "tools/set_up.py": True,
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
-    "notebooks/{unit}.ipynb": False,
+    "grader/given/{unit}.txt": True,  # what `reset` gives back
+    "exercises/{unit}.ipynb": True, "exercises/{unit}.zh.ipynb": True,
     "docs/hints/{unit}.toml": True, "docs/contracts/zh/{unit}.md": True,
-    "docs/lessons/{unit}.md": False, "docs/lessons/zh/{unit}.md": False,
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_of_the_grader_only_what_checks_travels(bundle: Path) -> None:
     assert {"check", "cli", "session", "host", "reference", "terminal", "github"} <= modules
     staffs = {"bank", "calibrate", "classroom", "grade", "gradebook", "gradescope", "jail", "lms",
               "marker", "mutants", "mutate", "pairs", "prove", "sample", "sandbox", "scribe",
-              "standin", "validate", "wire", "worker"}  # fmt: skip
+              "standin", "validate", "walls", "wire", "worker"}  # fmt: skip
     assert not staffs & modules
 
 
@@ -140,7 +140,7 @@ def test_students_have_the_commands_that_work(bundle: Path) -> None:
 def test_the_makefile_of_students_names_no_target_that_is_not_there(bundle: Path) -> None:
     text = (bundle / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", text, re.M))
-    assert targets == {"help", "clean", "ask", *student.COMMANDS}
+    assert targets == {"help", "lab", "clean", "ask", *student.COMMANDS}
     assert not re.search(r"STAFF|SUBMISSIONS|instructor|release", text)
     assert "$(GRADING)" not in text
 
@@ -148,9 +148,10 @@ def test_the_makefile_of_students_names_no_target_that_is_not_there(bundle: Path
 def test_students_install_seven_packages_in_known_versions(bundle: Path) -> None:
     project = student.tomllib.loads((bundle / "pyproject.toml").read_text("utf-8"))["project"]
     assert len(project["dependencies"]) == 7
-    assert "optional-dependencies" not in project
+    assert set(project["optional-dependencies"]) == {"lab"}, "what they may install besides"
     pins = re.findall(r"^([\w-]+)==", (bundle / "constraints.txt").read_text("utf-8"), re.M)
-    assert set(pins) == {"numpy", "pytest", "rich", "safetensors", "tomli", "torch", "watchfiles"}
+    seven = {"numpy", "pytest", "rich", "safetensors", "tomli", "torch", "watchfiles"}
+    assert set(pins) == seven | {"jupyterlab", "matplotlib"}
 
 
 def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
@@ -162,7 +163,7 @@ def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
             assert (bundle / folder).exists(), f"{name}: {folder}"
         named = re.findall(r"(?:`|^    )make ([a-z]+)", text, re.M)
         assert "check" in named
-        assert set(named) <= {"clean", *student.COMMANDS}
+        assert set(named) <= {"clean", "lab", *student.COMMANDS}
         assert not re.search(r"solutions|nbgrader", text)
     english, chinese = ((bundle / n).read_text("utf-8") for n in ("README.md", "README.zh.md"))
     commands = r"`([^`\n]*(?:set_up|grader)[^`\n]*)`"
