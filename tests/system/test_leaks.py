@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import ROOT, Course
-from release import catalogue, student
+from release import build, catalogue
 from release.leaks import LeakCheck, forms
 
 
@@ -35,10 +35,10 @@ def check(course: Course) -> LeakCheck:
 
 
 @pytest.fixture(scope="module")
-def bundle(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle")
-    student.write(folder, course)
-    return folder
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    build.fill(folder, "student")
+    return folder / "student"
 
 
 def _function(path: str, name: str) -> str:
