@@ -30,7 +30,8 @@ from grader.saves import Saves
 from grader.score import Score, score
 
 LIMIT_S = 5.0  # for one check: whoever waits for it has saved, and would know
-_KEYS = (("n", "next"), ("h", "hint"), ("a", "all"), ("q", "quit"))
+_HINT, _COMPARE = ("h", say("hint")), ("c", say("compare"))  # before it has passed, and after
+_NEXT, _ALL, _QUIT = ("n", say("next")), ("a", say("all")), ("q", say("quit"))
 
 
 class Watch:
@@ -128,6 +129,7 @@ class Watch:
         does = {
             "n": self._next,
             "h": self._hint,
+            "c": self._compare,
             "a": self._all,
             "q": self._quit,
             "\x03": self._quit,
@@ -149,6 +151,13 @@ class Watch:
         for message in hints.told(ladder, self._current):
             self._say(message)
         self._prompt()
+
+    def _compare(self) -> None:
+        if self._desk.has_passed(self._current):
+            advice = hints.load(self._course, self._course.exercises[self._current].unit)
+            if self._current in advice:
+                self._say(say(advice[self._current].compare))
+            self._prompt()
 
     def _all(self) -> None:
         self._results.clear()
@@ -272,8 +281,9 @@ class Watch:
         """The last line: which keys there are."""
         if self._listens:
             line = Text()
-            for key, does in _KEYS:
-                line.append(f" {key} ", "reverse").append(f" {self._language(does)}   ")
+            passed = self._desk.has_passed(self._current)
+            for key, does in (_NEXT, _COMPARE if passed else _HINT, _ALL, _QUIT):
+                line.append(f" {key} ", "reverse").append(f" {self._language.render(does)}   ")
             self._console.print(line)
 
     def _clear(self) -> None:
