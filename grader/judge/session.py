@@ -37,6 +37,11 @@ class Events:
             line = json.dumps({"event": event, "run": self.run} | fields)
             print(line, file=self._out, flush=True)
 
+    def fork(self) -> int:
+        """`os.fork`, at a moment when nobody is writing: the lock would never open in the fork."""
+        with self._lock:
+            return os.fork()
+
     def break_line(self) -> None:
         """Whoever was ended in the middle of a line has spoiled no more than that."""
         with self._lock:

@@ -90,7 +90,7 @@ class _Fork:
     def __init__(self, session: Session, events: Events, requests: int):
         theirs, self._request = os.pipe()
         self._events = events
-        self._pid = os.fork()
+        self._pid = events.fork()
         if self._pid == 0:
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
