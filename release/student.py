@@ -15,14 +15,15 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import ROOT, Course, tomllib
+from grader.report.language import Language
 from grader.subject.modules import PACKAGE
-from release import catalogue, stubs
+from release import catalogue, contracts, stubs
 
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check", "compare", "doctor", "hint", "progress", "reset", "submit", "watch")
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm",
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "grader.notebook",
                "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
@@ -31,6 +32,9 @@ _AS_THEY_ARE = (
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
     "docs/hints/*.toml", "docs/lessons/**/*",
 )  # fmt: skip
+
+STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
+_EXTRAS = "optional-dependencies"
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -44,10 +48,13 @@ def write(folder: Path, course: Course | None = None, root: Path = ROOT) -> None
     for path in (*files, *grader_modules(root)):
         if path.is_file():
             _copy(path, folder / path.relative_to(root))
-    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/*.mo")):
+    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/grader.mo")):
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(catalogue.for_students(path.read_bytes(), course, root))
+    chinese = Language("zh", "contracts")
+    for unit in course.units:
+        _write(folder / f"docs/contracts/zh/{unit.name}.md", contracts.page(unit, course, chinese))
     for name, text in stubs.stubs(course).items():
         _write(folder / PACKAGE / name, text)
         if name != "__init__.py":  # what `reset` gives back
@@ -116,6 +123,7 @@ def project(text: str) -> str:
     """What students install, out of pyproject.toml."""
     whole = tomllib.loads(text)["project"]
     lines = [f"    {json.dumps(one)}," for one in whole["dependencies"]]
+    extras = [f"{name} = {json.dumps(whole[_EXTRAS][name])}" for name in STUDENTS_EXTRAS]
     return "\n".join(
         [
             "# What tools/set_up.py installs; constraints.txt says in which versions.",
@@ -126,6 +134,9 @@ def project(text: str) -> str:
             "dependencies = [",
             *lines,
             "]",
+            "",
+            f"[project.{_EXTRAS}]",
+            *extras,
             "",
         ]
     )
@@ -139,7 +150,9 @@ def constraints(text: str, needed: set[str]) -> str:
 
 
 def _requirements(text: str) -> set[str]:
-    return {_package(one) for one in tomllib.loads(text)["project"]["dependencies"]}
+    whole = tomllib.loads(text)["project"]
+    more = [one for name in STUDENTS_EXTRAS for one in whole[_EXTRAS][name]]
+    return {_package(one) for one in (*whole["dependencies"], *more)}
 
 
 def _package(requirement: str) -> str:

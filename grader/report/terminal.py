@@ -9,6 +9,7 @@ from rich.text import Text
 
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.report.language import Language
+from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
 
 _MARKS = {
@@ -179,9 +180,8 @@ class Terminal:
 
     def _write(self, text: Text, columns: int, before: Text | None = None) -> None:
         """Print a text that keeps its left margin when it is wrapped, and has none on the right."""
-        lines = text.wrap(self._console, max(20, self._console.width - columns))
+        lines = wrap(text, max(20, self._console.width - columns))
         for number, line in enumerate(lines):
-            line.rstrip()
             margin = before if before is not None and number == 0 else Text(" " * columns)
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
 
