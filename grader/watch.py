@@ -77,7 +77,7 @@ class Watch:
             stack.callback(self._warm.close)
             stack.callback(self._stop)
             top = self._top()
-            paths = [top / f"{unit}{end}" for unit in self._units for end in (".py", ".ipynb")]
+            paths = [top / name for unit in self._units for name in intake.file_names(unit)]
             stack.callback(Saves(paths, partial(self._inbox.put, self._saved)).close)
             if keys.available():
                 stack.enter_context(keys.Keys(self._pressed))
