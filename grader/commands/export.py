@@ -1,4 +1,4 @@
-"""Write grades as another platform imports them."""
+"""Write grades as another platform or program reads them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from grader.report.language import Language
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, help="the folder that `grade` has filled")
-    parser.add_argument("--format", required=True, choices=("canvas", "moodle", "gradescope"))
-    parser.add_argument("--to", type=Path, help="the file to write; by default OUT/<format>.csv")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=("canvas", "moodle", "gradescope", "junit", "markdown"),
+    )
+    parser.add_argument("--to", type=Path, help="the file to write; by default one in OUT")
     parser.add_argument(
         "--roster", type=Path, help="canvas, moodle: the class, as the platform exports it"
     )
@@ -37,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         to = arguments.to or arguments.out / "results.json"
         return OK if gradescope.write(arguments.out, to, language) else OPEN
+    if arguments.format in ("junit", "markdown"):
+        return _whole(arguments, language)
     from grader.report import lms
 
     column = arguments.column or courses.load().title
@@ -51,3 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
     for submission in exported.strangers:
         print(language("left out: {name} is not in the roster", name=submission), file=sys.stderr)
     return OPEN if exported.without_verdict or exported.strangers else OK
+
+
+def _whole(arguments: argparse.Namespace, language: Language) -> int:
+    """What is made of every result of a class."""
+    from grader.report import formats
+
+    to = (
+        arguments.to
+        or arguments.out / {"junit": "junit.xml", "markdown": "summary.md"}[arguments.format]
+    )
+    results = formats.read(arguments.out)
+    to.write_text(formats.FORMATS[arguments.format](results, courses.load(), language), "utf-8")
+    print(language("written: {file}", file=to))
+    return OK

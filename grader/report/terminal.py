@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from grader.model import CheckResult, Message, Outcome, Submission, say
+from grader.report import pictures
 from grader.report.language import Language
 from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
@@ -35,6 +36,7 @@ class Terminal:
         self._say = language
         self._detailed = detailed
         self._told: set[str] = set()
+        self._pictured = False
 
     def show(
         self, score: Score, submission: Submission, folder: str, upcoming: str | None = None
@@ -83,6 +85,7 @@ class Terminal:
         self._console.print(line, soft_wrap=True)
 
     def _checks(self, exercise: ExerciseScore) -> None:
+        self._pictured = False
         if exercise.followed_through:
             words = self._say(
                 "(judged on a sound version of what it stands on, since yours is open)"
@@ -115,6 +118,7 @@ class Terminal:
             if key and key not in told:
                 told[key] = check.clause
                 self._reason(check)
+                self._picture(check, exercise.checks)
 
     def _cause(self, check: CheckResult) -> str:
         """What makes two failures one: the mistake, the line that raised, or all of the words."""
@@ -143,6 +147,20 @@ class Terminal:
             self._write(Text(self._say("your code printed:"), "dim"), 6)
             for printed in check.printed.rstrip("\n").split("\n")[:8]:
                 self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
+
+    def _picture(self, check: CheckResult, others: Sequence[CheckResult]) -> None:
+        """Draw what was expected and found, as seen in another check where a mistake shows there;
+        one picture of an exercise says enough.
+        """
+        shows = [check, *(c for c in others if check.mistake and c.mistake == check.mistake)]
+        drawn = next((c for c in shows if c.picture), None)
+        if drawn is None or drawn.picture is None or self._pictured:
+            return
+        self._pictured = True
+        if drawn is not check:
+            self._write(Text(self._say("in clause {clause}:", clause=drawn.clause), "dim"), 6)
+        for line in pictures.drawn(drawn.picture, self._say, self._console.width - 6):
+            self._console.print(Text(" " * 6) + line, soft_wrap=True)
 
     def _ending(self, score: Score, folder: str, upcoming: str | None) -> None:
         console = self._console

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from grader import course as courses
@@ -459,28 +460,18 @@ def test_the_rest_goes_on(runs) -> None:
 # The shape of --json.
 
 
-def test_json_has_the_keys_of_its_schema_and_no_others(runs, course: Course) -> None:
+def test_json_is_as_its_schema_says(runs, course: Course) -> None:
+    schema = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    holds = jsonschema.Draft202012Validator(schema)
     for name in ("one by one json", "deadly", "only"):
         result = runs[name].result().result
-        assert list(result) == [
-            "schema", "submission", "digest", "suite", "course", "made_by", "status", "score",
-            "max_score", "exercises", "notes",
-        ]  # fmt: skip
-        assert (result["schema"], result["suite"]) == (1, "public")
-        assert list(result["made_by"]) == ["grader", "python", "torch", "device", "protections"]
+        holds.validate(result)
+        assert result["suite"] == "public"
         for exercise in result["exercises"]:
-            assert list(exercise) == [
-                "id", "score", "max_score", "followed_through", "clauses", "checks",
-            ]  # fmt: skip
             points = course.exercises[exercise["id"]].points
             assert [c["clause"] for c in exercise["clauses"]] == list(range(1, len(points) + 1))
-            for clause in exercise["clauses"]:
-                assert list(clause) == ["clause", "points", "max_points"]
             assert sum(c["points"] for c in exercise["clauses"]) == exercise["score"]
             for entry in exercise["checks"]:
-                assert list(entry) == [
-                    "id", "clause", "title", "outcome", "message", "frames", "mistake",
-                ]  # fmt: skip
                 assert entry["id"].startswith(f"{exercise['id']}/{entry['clause']}/test_")
         assert result["score"] == sum(e["score"] for e in result["exercises"])
         assert result["max_score"] == sum(e["max_score"] for e in result["exercises"])

@@ -76,7 +76,9 @@ KINDS = {
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
     "grader/given/{unit}.txt": True,  # what `reset` gives back
-    "exercises/{unit}.ipynb": True, "exercises/{unit}.zh.ipynb": True,
+    "grader/report/templates/page.html": True, "grader/report/templates/student.html": True,
+    "grader/report/templates/style.css": True,
+    "exercises/{unit}.ipynb": False, "exercises/{unit}.zh.ipynb": False,
     "docs/hints/{unit}.toml": True, "docs/contracts/zh/{unit}.md": True,
 }  # fmt: skip
 
