@@ -32,13 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
         if not names:
             continue
         done = reset(desk, unit.name, names, len(names) == len(unit.exercises))
+        file = str(arguments.path / done.file.name)
         if done.whole:
-            tell.line(say("{file} is as it was given.", file=str(done.file)))
+            tell.line(say("{file} is as it was given.", file=file))
         else:
             words = say(
                 "{names} in {file}: as given. The rest of the file is as it was.",
                 names=", ".join(f"`{name}`" for name in names),
-                file=str(done.file),
+                file=file,
             )
             tell.line(words)
         if done.kept:

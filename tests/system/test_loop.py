@@ -218,6 +218,15 @@ def test_progress_from_the_last_checks(grader, folder: Path, course: Course) -> 
     assert "make check ONLY=attention.scaled_dot_product_attention" in rows[-1]
 
 
+def test_one_goes_on_where_one_was(grader, folder: Path, course: Course) -> None:
+    assert "seq2seq.rnn_step" in grader("hint").out
+    stands(folder, course, stable_softmax="passed")
+    assert "ONLY=attention.scaled_dot_product_attention" in grader("progress").out
+    assert "attention.scaled_dot_product_attention" in grader("hint").out
+    stands(folder, course, create_look_ahead_mask="open")
+    assert "masks.create_look_ahead_mask" in grader("hint").out
+
+
 def test_what_has_changed_since_is_said_to_be_stale(grader, folder: Path, course: Course) -> None:
     stands(folder, course, stable_softmax="passed", self_attention="passed")
     path = folder / "attention.py"
