@@ -61,6 +61,7 @@ endif
 
 # Each is the record of what was installed; tools/set_up.py writes it.
 CORE := .venv/set-up/core
+NOTEBOOKS := .venv/set-up/lab.extra
 # BEGIN STAFF
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
@@ -95,6 +96,8 @@ endef
 
 $(CORE): $(INPUTS)
 	$(call set-up)
+$(NOTEBOOKS): $(INPUTS)
+	$(call set-up,lab)
 # BEGIN STAFF
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
@@ -111,7 +114,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check watch hint progress reset compare submit doctor clean
+.PHONY: help check watch hint progress reset compare submit doctor lab clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -147,6 +150,9 @@ doctor: ## find out what is wrong with this machine
 	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor; \
 	else $(or $(PYTHON),python3) -m grader doctor; fi
 
+lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
+	@$(RUN) -m jupyter lab exercises
+
 # BEGIN STAFF
 .PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
 .PHONY: docs lint format
@@ -172,7 +178,7 @@ stubs: $(CORE) ## write exercises/ again from solutions/
 answers: $(CORE) ## record again what the public suite compares with
 	@$(RUN) -m grader answers
 
-release: $(CORE) ## what students and platforms get, in DIST=dist
+release: $(MEASURING) ## what students and platforms get, in DIST=dist
 	@$(RUN) -m release build --out $(call quote,$(DIST)) $(if $(UNSAFE),--unsafe)
 
 test: $(WORKING) ## test the project itself, in minutes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Check:
         exercises: ids, what they stand on included.
         limit_s: seconds that one check may take.
         start: starts the process in which the student's code runs.
+        modules: unit -> its text, where it is not the folder's: what stands in a notebook's kernel.
         ends_most: hangs or crashes of one exercise, before the rest of it is left.
     """
 
@@ -51,7 +52,9 @@ class Check:
         limit_s: float = LIMIT_S,
         start: Callable[[Request], Child] = Fresh,
         ends_most: int = 2,
+        modules: Mapping[str, str] | None = None,
     ):
+        self._modules = dict(modules or {})
         self._begin = start
         self._ends_most = ends_most
         self._stopped = False
@@ -93,6 +96,7 @@ class Check:
         return self._begin(
             {
                 "path": str(self._path.resolve()),
+                "modules": self._modules,
                 "exercises": self._exercises,
                 "skip": list(self._results),
                 "hung": self._hung,

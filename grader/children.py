@@ -23,6 +23,10 @@ FORKS = sys.platform == "linux"
 
 Request = dict[str, Any]
 
+# The threads are read when torch is imported: small tensors gain nothing from several.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"} | dict.fromkeys(_THREADS, "1")
+
 _ENDING_S = 2.0  # in which a process that nobody asks any more has ended
 
 
@@ -162,7 +166,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+            env=os.environ | _ENVIRONMENT,
             encoding="utf-8",
             start_new_session=bool(arguments),
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) if arguments else 0,

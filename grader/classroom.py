@@ -53,6 +53,8 @@ def run(
     unsafe: bool,
     language: Language,
     spawn: bool = False,
+    assignment: str = "",
+    students: str = "*",
 ) -> int:
     """Grade a class; 0 if every submission has its points."""
     warnings.filterwarnings("ignore")
@@ -80,7 +82,7 @@ def run(
             raise ClassroomError(
                 f"Results would lie among the submissions: name another --out than {out}."
             )
-        found = grading.read_class(folder, course)
+        found = grading.read_class(folder, course, assignment, students)
         for name in intake.loose(folder):
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)

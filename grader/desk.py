@@ -38,7 +38,7 @@ class Desk:
 
     def read(self) -> None:
         """Read the modules anew."""
-        self.submission = intake.read_folder(self.path, [unit.name for unit in self.course.units])
+        self.submission = intake.read_folder(self.path, self.course.definitions)
         self.texts = {unit: module.text for unit, module in self.submission.modules.items()}
 
     def fresh(self, id: str) -> state.Kept | None:

@@ -174,13 +174,14 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
 
-def read_class(folder: Path, course: Course) -> list[Graded]:
+def read_class(
+    folder: Path, course: Course, assignment: str = "", students: str = "*"
+) -> list[Graded]:
     """Every submission, read; one that cannot be read says why."""
-    units = [unit.name for unit in course.units]
     found = []
-    for id, path in intake.discover(folder):
+    for id, path in intake.discover(folder, assignment, students):
         try:
-            found.append(Graded(intake.read(path, units, id)))
+            found.append(Graded(intake.read(path, course.definitions, id)))
         except IntakeError as error:
             found.append(Graded(Submission(id, {}), problem=say("{text}", text=str(error))))
     return found

@@ -59,6 +59,22 @@ class Module:
     path: str  # what tracebacks show
 
 
+CELL = "# %% "  # begins a notebook's cell in a module's text, as in jupytext's percent format
+
+
+def place(lines: Sequence[str], line: int) -> str:
+    """Where a line of a module is: "line 3", or "code cell 4, line 3" where it came from a cell.
+
+    Args:
+        lines: of the module's text.
+        line: a number, from 1.
+    """
+    for above in range(min(line, len(lines)) - 1, -1, -1):
+        if lines[above].startswith(CELL):
+            return f"{lines[above][len(CELL) :].strip()}, line {line - above - 1}"
+    return f"line {line}"
+
+
 @dataclass(frozen=True)
 class Submission:
     """What a student handed in, read but not run."""

@@ -135,7 +135,7 @@ def _hold(out: Path, desk: Desk, files: dict[str, bytes]) -> None:
         told = {file["name"]: (file["size"], file["sha256"]) for file in manifest["files"]}
         found = {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
     digests = {n: (len(text), hashlib.sha256(text).hexdigest()) for n, text in found.items()}
-    read = intake.read(out, [unit.name for unit in desk.course.units])
+    read = intake.read(out, desk.course.definitions)
     texts = {unit: module.text for unit, module in read.modules.items()}
     if not (digests == told and found == files and texts == desk.texts):
         raise SubmitError(f"{out} is not what lies in {desk.path}: is the disk full? Try again.")

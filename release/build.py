@@ -9,7 +9,8 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import CourseError
-from release import archive, classroom, gradescope, student
+from grader.subject.modules import PACKAGE
+from release import archive, classroom, gradescope, nbgrader, notebooks, student
 from release.leaks import Finding, LeakCheck
 
 _OURS = ".made-by-release"  # in a folder that we may empty
@@ -44,6 +45,8 @@ class Part:
 # In this order: what lies in another part's folder stands behind it, and is built with it.
 PARTS: dict[str, Part] = {
     "student": Part(student.write, "student", "before-transformers", for_students=True),
+    "notebooks": Part(notebooks.write, f"student/{PACKAGE}", for_students=True),
+    "nbgrader": Part(nbgrader.write, "nbgrader"),
     "gradescope": Part(gradescope.write, "gradescope"),
     "classroom": Part(classroom.write, "classroom"),
 }

@@ -11,7 +11,8 @@ from grader.course import ROOT
 
 GRADING = (
     "LICENSE", "constraints.txt", "course.toml", "pyproject.toml",
-    "grader/**/*.py", "grader/judge/pytest.ini", "grader/locale/*/LC_MESSAGES/*.mo",
+    "grader/**/*.py", "grader/judge/pytest.ini", "grader/report/templates/*",
+    "grader/locale/*/LC_MESSAGES/*.mo",
     "release/**/*.py", "solutions/**/*.py", "solutions/**/*.toml",
     "tests/public/test_*.py", "tests/hidden/test_*.py", "tools/__init__.py", "tools/set_up.py",
 )  # fmt: skip

@@ -23,17 +23,19 @@ TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
 COMMANDS = ("check", "compare", "doctor", "hint", "progress", "reset", "submit", "watch")
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm",
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "grader.notebook",
                "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
     "LICENSE", "course.toml", "grader/judge/pytest.ini", "tests/public/test_*.py",
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
-    "docs/hints/*.toml", "docs/lessons/**/*",
-    "grader/report/templates/page.html", "grader/report/templates/student.html",
-    "grader/report/templates/style.css",
+    "docs/hints/*.toml", "grader/report/templates/page.html",
+    "grader/report/templates/student.html", "grader/report/templates/style.css",
 )  # fmt: skip
+
+STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
+_EXTRAS = "optional-dependencies"
 
 _STAFF = re.compile(r"^# BEGIN STAFF\b.*?^# END STAFF\b[^\n]*\n", re.M | re.S)
 
@@ -122,6 +124,7 @@ def project(text: str) -> str:
     """What students install, out of pyproject.toml."""
     whole = tomllib.loads(text)["project"]
     lines = [f"    {json.dumps(one)}," for one in whole["dependencies"]]
+    extras = [f"{name} = {json.dumps(whole[_EXTRAS][name])}" for name in STUDENTS_EXTRAS]
     return "\n".join(
         [
             "# What tools/set_up.py installs; constraints.txt says in which versions.",
@@ -132,6 +135,9 @@ def project(text: str) -> str:
             "dependencies = [",
             *lines,
             "]",
+            "",
+            f"[project.{_EXTRAS}]",
+            *extras,
             "",
         ]
     )
@@ -145,7 +151,9 @@ def constraints(text: str, needed: set[str]) -> str:
 
 
 def _requirements(text: str) -> set[str]:
-    return {_package(one) for one in tomllib.loads(text)["project"]["dependencies"]}
+    whole = tomllib.loads(text)["project"]
+    more = [one for name in STUDENTS_EXTRAS for one in whole[_EXTRAS][name]]
+    return {_package(one) for one in (*whole["dependencies"], *more)}
 
 
 def _package(requirement: str) -> str:

@@ -15,6 +15,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -154,13 +155,16 @@ class Session:
         from grader import intake
         from grader.judge.suite import ended
         from grader.judge.untouched import untouched
-        from grader.model import Outcome
+        from grader.model import Module, Outcome
         from grader.subject.faults import Failure, Fault
         from grader.subject.host import Host
         from grader.subject.proxy import Subject
 
         units = [unit.name for unit in self._course.units]
-        submission = intake.read_folder(Path(request["path"]), units)
+        submission = intake.read_folder(Path(request["path"]), self._course.definitions)
+        theirs = request["modules"].items()
+        in_kernel = {unit: Module(unit, text, f"{unit}.ipynb") for unit, text in theirs}
+        submission = replace(submission, modules={**submission.modules, **in_kernel})
         paths = {module.path for module in submission.modules.values()}
         printed = Printed()
         sys.stdout = sys.stderr = printed

@@ -207,6 +207,11 @@ def _coloured(text: str) -> str:
     return "".join(f"<span class='k'>{c}</span>" if c in "=@~" else c for c in text)
 
 
+def _paragraph(line: str) -> str:
+    typeset = line.replace('"', "\u201d").replace("-", "\u2212")
+    return f"<w:p><w:r><w:t>{xml.sax.saxutils.escape(typeset)}</w:t></w:r></w:p>"
+
+
 LINES = ATTENTION.split("\n")
 DATA = ATTENTION.encode()
 B64 = base64.b64encode(DATA).decode()
@@ -230,10 +235,19 @@ PLACES: dict[str, tuple[str, bytes]] = {
         "tools/set_up.py",
         ("TEXT = (" + " +\n".join(repr(f"{line}\n") for line in LINES) + ")\n").encode(),
     ),
+    "in a list of letters": ("tools/set_up.py", f"TEXT = {list(ATTENTION)!r}\n".encode()),
     "in JavaScript": ("a.html", f"<script>let a = {json.dumps(ATTENTION)};</script>".encode()),
     "in an attribute of a drawing": (
         "a.svg",
         f"<svg><text aria-label={xml.sax.saxutils.quoteattr(ATTENTION)}/></svg>".encode(),
+    ),
+    "in a drawing, a line to a tag": (
+        "a.svg",
+        "".join(f"<tspan>{xml.sax.saxutils.escape(line)}</tspan>" for line in LINES).encode(),
+    ),
+    "in a document of a word processor": (
+        "a.docx",
+        _zip(("word/document.xml", "".join(_paragraph(line) for line in LINES).encode())),
     ),
     "in base64": ("course.toml", f'kept = "{B64}"'.encode()),
     "in base64, folded": ("a.txt", base64.encodebytes(DATA)),

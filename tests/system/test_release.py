@@ -76,9 +76,10 @@ KINDS = {
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
     "grader/given/{unit}.txt": True,  # what `reset` gives back
-    "notebooks/{unit}.ipynb": False,
+    "grader/report/templates/page.html": True, "grader/report/templates/student.html": True,
+    "grader/report/templates/style.css": True,
+    "exercises/{unit}.ipynb": False, "exercises/{unit}.zh.ipynb": False,
     "docs/hints/{unit}.toml": True, "docs/contracts/zh/{unit}.md": True,
-    "docs/lessons/{unit}.md": False, "docs/lessons/zh/{unit}.md": False,
 }  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def test_students_have_the_commands_that_work(bundle: Path) -> None:
 def test_the_makefile_of_students_names_no_target_that_is_not_there(bundle: Path) -> None:
     text = (bundle / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", text, re.M))
-    assert targets == {"help", "clean", "ask", *student.COMMANDS}
+    assert targets == {"help", "lab", "clean", "ask", *student.COMMANDS}
     assert not re.search(r"STAFF|SUBMISSIONS|instructor|release", text)
     assert "$(GRADING)" not in text
 
@@ -149,9 +150,10 @@ def test_the_makefile_of_students_names_no_target_that_is_not_there(bundle: Path
 def test_students_install_seven_packages_in_known_versions(bundle: Path) -> None:
     project = student.tomllib.loads((bundle / "pyproject.toml").read_text("utf-8"))["project"]
     assert len(project["dependencies"]) == 7
-    assert "optional-dependencies" not in project
+    assert set(project["optional-dependencies"]) == {"lab"}, "what they may install besides"
     pins = re.findall(r"^([\w-]+)==", (bundle / "constraints.txt").read_text("utf-8"), re.M)
-    assert set(pins) == {"numpy", "pytest", "rich", "safetensors", "tomli", "torch", "watchfiles"}
+    seven = {"numpy", "pytest", "rich", "safetensors", "tomli", "torch", "watchfiles"}
+    assert set(pins) == seven | {"jupyterlab", "matplotlib"}
 
 
 def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
@@ -163,7 +165,7 @@ def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
             assert (bundle / folder).exists(), f"{name}: {folder}"
         named = re.findall(r"(?:`|^    )make ([a-z]+)", text, re.M)
         assert "check" in named
-        assert set(named) <= {"clean", *student.COMMANDS}
+        assert set(named) <= {"clean", "lab", *student.COMMANDS}
         assert not re.search(r"solutions|nbgrader", text)
     english, chinese = ((bundle / n).read_text("utf-8") for n in ("README.md", "README.zh.md"))
     commands = r"`([^`\n]*(?:set_up|grader)[^`\n]*)`"
@@ -173,7 +175,8 @@ def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [True, False], ids=["with make", "without make"])
+def test_the_bundle_works_alone(bundle: Path, tmp_path: Path, make: bool) -> None:
     """Unpacked into an empty folder, in a fresh environment, as a student would."""
     archive.write(bundle, tmp_path / "student.zip", "before-transformers")
     place = tmp_path / "my course 学习"
@@ -188,17 +191,29 @@ def test_the_bundle_works_alone(bundle: Path, tmp_path: Path) -> None:
             words, cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
         )
 
-    first = run("make", "check", f"PYTHON={sys.executable}")
+    check = (".venv/bin/python", "-m", "grader", "check")
+    if make:
+        first = run("make", "check", f"PYTHON={sys.executable}")
+    else:
+        made = run(sys.executable, "tools/set_up.py")
+        assert made.returncode == 0, made.stderr
+        first = run(*check)
     assert "Traceback" not in first.stdout + first.stderr
     assert first.returncode != 0, first.stderr
     assert re.search(r"0 of \d+ exercises passed", first.stdout), first.stdout + first.stderr
     assert "next: write `" in first.stdout
-    # Without make, and with a solution: what is shipped is enough to earn points.
+    # What is shipped is enough to earn points.
     solved = (ROOT / "solutions" / "masks.py").read_text(encoding="utf-8")
     (folder / "exercises" / "masks.py").write_text(solved, encoding="utf-8")
-    second = run(".venv/bin/python", "-m", "grader", "check", "masks")
+    second = run("make", "check", "ONLY=masks") if make else run(*check, "masks")
     assert second.returncode == 0, second.stdout + second.stderr
     assert "masks.create_padding_mask" in second.stdout
+    assert "Setting up" not in second.stderr
+    wrong = solved.replace("torch.tril", "torch.triu")
+    (folder / "exercises" / "masks.py").write_text(wrong, encoding="utf-8")
+    third = run(*check, "masks", "--lang", "zh")
+    assert third.returncode == 1
+    assert re.search(r"掩码|下三角|上三角|位置", third.stdout), third.stdout
 
 
 # ------------------------------------------------------------------------------------------ a build
