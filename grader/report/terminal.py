@@ -158,7 +158,8 @@ class Terminal:
             return
         self._pictured = True
         if drawn is not check:
-            self._write(Text(self._say("in clause {clause}:", clause=drawn.clause), "dim"), 6)
+            words = self._say("as a check of clause {clause} shows it:", clause=drawn.clause)
+            self._write(Text(words, "dim"), 6)
         for line in pictures.drawn(drawn.picture, self._say, self._console.width - 6):
             self._console.print(Text(" " * 6) + line, soft_wrap=True)
 

@@ -184,11 +184,12 @@ def test_one_picture_of_an_exercise(course) -> None:
 
 def test_a_mistake_is_drawn_where_it_shows(course) -> None:
     failed = [wrong(1, mistake="m"), wrong(3, mistake="m", picture=of(FOUND, WEIGHTS))]
-    assert "in clause 3:\n      [:, :] of a tensor" in terminal(
+    assert "as a check of clause 3 shows it:\n      [:, :] of a tensor" in terminal(
         course, [failed[0], check(SOFTMAX, 2), failed[1]], color=None
     )
     found = result(course, "a", {1: failed[0], 3: failed[1]})
-    assert '<p class="soft">in clause 3:</p>' in pages.student(found, course, ENGLISH)
+    page = pages.student(found, course, ENGLISH)
+    assert '<p class="soft">as a check of clause 3 shows it:</p>' in page
 
 
 def test_in_a_page(course) -> None:
