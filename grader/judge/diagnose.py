@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from grader.judge.tolerance import budget
-from grader.model import CheckResult
+from grader.model import CheckResult, Outcome
 
-_MOST = 1 << 16  # entries
+_MOST = 1 << 16  # entries, or characters
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class Signature:
     Attributes:
         step: how many expectations the check had made.
         outcome: how it failed.
-        found: the tensor that was judged; None where the code gave none.
+        found: what was judged, plain data as text; None where the code gave nothing to judge.
     """
 
     step: int
     outcome: str
-    found: Tensor | None
+    found: Tensor | str | None
 
     def fits(self, other: Signature) -> bool:
         """The same failure, up to the dtype's budget."""
         if (self.step, self.outcome) != (other.step, other.outcome):
             return False
         mine, theirs = self.found, other.found
-        if mine is None or theirs is None:
-            return mine is theirs
+        if not (isinstance(mine, Tensor) and isinstance(theirs, Tensor)):
+            return type(mine) is type(theirs) and mine == theirs
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
             return False
         tolerance = budget(mine.dtype)
@@ -44,21 +44,23 @@ class Signature:
 
     @property
     def tells(self) -> bool:
-        """It is no accident to give just this. One value, or the same one everywhere, could come
-        from anything, and NaN or inf from any overflow.
+        """It is no accident to give just this: different numbers, and wrong as numbers. One value,
+        or the same one everywhere, could come from anything, NaN and inf from any overflow, and a
+        wrong shape or dtype may hold what is right.
         """
         found = self.found
-        if found is None or not found.numel():
+        if self.outcome != Outcome.WRONG_VALUE.value or not isinstance(found, Tensor):
             return False
-        return bool(torch.isfinite(found).all() and (found != found.flatten()[0]).any())
+        finite = bool(torch.isfinite(found).all())
+        return finite and found.numel() > 1 and bool((found != found.flatten()[0]).any())
 
     def kept(self) -> Signature | None:
         """The same, of its own memory: a few entries may lie in a giant's. None for a giant: what
         is larger than any check asks for comes from no known mistake.
         """
-        if self.found is None:
-            return self
-        return replace(self, found=self.found.clone()) if self.found.numel() <= _MOST else None
+        if isinstance(self.found, Tensor):
+            return replace(self, found=self.found.clone()) if self.found.numel() <= _MOST else None
+        return self if len(self.found or "") <= _MOST else None
 
 
 class Known:
@@ -93,5 +95,5 @@ class Known:
             alike=alike,
             suspects={mistake: self._titles[mistake] for mistake in suspects},
             found_in={mistake: self._found_in[mistake] for mistake in suspects},
-            telling=signature.tells,
+            telling=bool(suspects) and signature.tells,
         )

@@ -189,15 +189,8 @@ class Expectation:
         return self._found  # type: ignore[no-any-return]
 
     def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE) -> None:
-        found = self._found if isinstance(self._found, Tensor) else _spelled(self._found)
+        found = self._found if isinstance(self._found, Tensor) else shown(self._found)
         raise Failure(outcome, *message, found=found)
-
-
-def _spelled(value: Any) -> Tensor | None:
-    """A list, tuple or dict as a tensor, by which a known mistake is recognised."""
-    if not isinstance(value, (list, tuple, dict)):
-        return None
-    return torch.tensor(list(shown(value).encode("utf-8", "replace")), dtype=torch.uint8)
 
 
 def describe_plain(value: Any) -> str:

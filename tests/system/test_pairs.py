@@ -78,7 +78,7 @@ def test_a_guess_is_found_out(measure: Measure, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(pairs, "named", guess)
     told = Told()
-    for ids in (["look-ahead-without-self"], ["look-ahead-without-self", "look-ahead-is-float"]):
+    for ids in (["look-ahead-without-self"], ["look-ahead-without-self", "look-ahead-float"]):
         told.add(measure(LOOK_AHEAD).told_of(ids))
     kinds = {tuple(kind) for _, *kind, what in told.counts if what == "wrong"}
     assert kinds == {(1, 1), (2, 0), (2, 1), (2, 2)}
@@ -93,7 +93,7 @@ def test_two_that_amount_to_a_third_are_that_one(measure: Measure) -> None:
 
 
 def test_mistakes_that_clash_are_not_tried(measure: Measure) -> None:
-    clash = ["look-ahead-hides-nothing", "look-ahead-transposed"]
+    clash = ["look-ahead-without-self", "look-ahead-one-too-far"]
     assert measure(LOOK_AHEAD).told_of(clash) == Told()
 
 
