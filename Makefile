@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 
 # ---- what people may set: make check ONLY=attention --------------------------------------------
 
-# check, validate, mutants: the unit or exercise to look at (several: ONLY="masks attention")
+# check, validate, calibrate, pairs, mutants: the unit or exercise to look at (several: ONLY="masks attention")
 # check: the folder with the exercises, if it isn't exercises/
 ONLY =
 EXERCISES =
@@ -92,7 +92,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check grade validate mutants stubs answers test test-slow test-all bench lint format clean
+.PHONY: help check grade validate calibrate pairs mutants stubs answers test test-slow test-all bench lint format clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -110,6 +110,12 @@ grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
 
 validate: $(GRADING) ## prove the course: reference, stubs, known mistakes
 	@$(RUN) -m grader validate $(ONLY_THESE)
+
+calibrate: $(GRADING) ## show that tolerances lie between right answers and mistakes
+	@$(RUN) -m grader calibrate $(ONLY_THESE)
+
+pairs: $(GRADING) ## what is said of two mistakes at once
+	@$(RUN) -m grader pairs $(ONLY_THESE)
 
 mutants: $(WORKING) ## change the reference mechanically, and see it noticed
 	@$(RUN) -m grader mutants $(ONLY_THESE)

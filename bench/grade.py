@@ -1,7 +1,7 @@
 """Seconds per submission: `grade`, a fresh pytest process, `nbgrader autograde`, and the floor.
 
-All in one run on one machine, start-up included. The submissions are perfect and distinct: the
-reference and the variants of the bank in turn, each with a comment of its own.
+All in one run on one machine, on the core units, start-up included. The submissions are perfect
+and distinct: the reference and the core's variants in turn, each with a comment of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import floor, peer_nbgrader
+from bench.peer_pytest import CORE
 from grader import course as courses
 from grader.course import ROOT
 from grader.judge import bank
@@ -65,7 +66,7 @@ def run() -> bool:
         pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions[:SMALL]) / SMALL
         nbgrader_s = peer_nbgrader.seconds(folder / "nbgrader")
     cores = os.cpu_count() or 1
-    work = floor.measure()
+    work = floor.measure(CORE)
     print(f"seconds per submission, distinct and perfect, start-up included, {cores} cores")
     for size, one in curve.items():
         print(f"  grade, a class of {size:5}         {one.seconds:7.3f}"
@@ -98,7 +99,8 @@ def run() -> bool:
 
 def _write_class(folder: Path, size: int) -> list[Path]:
     course = courses.load()
-    forms = [bank.solution(course), *bank.variants(course)]
+    core = (one for one in bank.variants(course) if one.id.startswith(CORE))
+    forms = [bank.solution(course), *core]
     written = []
     for number in range(size):
         mine = folder / f"student-{number:04}"

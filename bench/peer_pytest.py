@@ -2,8 +2,8 @@
 
     python -m bench.peer_pytest FOLDER
 
-So graders are usually built. It runs the very checks that `grade` runs, with pytest as it comes:
-its own plugins, its own loop.
+So graders are usually built. It runs the very checks of the core units that `grade` runs, with
+pytest as it comes: its own plugins, its own loop.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from grader.judge.reference import Live, Reference
 from grader.judge.suite import Check
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
+
+CORE = ("attention", "masks", "multihead", "positional", "encoder")
 
 
 class Peer:
@@ -51,7 +53,7 @@ class Peer:
 
 def main() -> int:
     """Run the suites; pytest's exit code."""
-    files = sorted(str(path) for folder in SUITES for path in folder.glob("test_*.py"))
+    files = [str(folder / f"test_{unit}.py") for folder in SUITES for unit in CORE]
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-W", "ignore"]
     options += ["-o", "filterwarnings=", "-o", "addopts="]
     return int(pytest.main([*options, *files], plugins=[Peer(Path(sys.argv[1]))]))

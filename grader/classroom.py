@@ -55,7 +55,7 @@ def run(
 ) -> int:
     """Grade a class; 0 if every submission has its points."""
     warnings.filterwarnings("ignore")
-    _hold_device(device)
+    hold_device(device)
     course = courses.load()
     chosen = course.select(only)
     console = Console(highlight=False)
@@ -133,7 +133,7 @@ def _row(
     return Row(one.submission, points, [*one.submission.notes, *notes], result)
 
 
-def _hold_device(name: str) -> None:
+def hold_device(name: str) -> None:
     """See that there is such a device.
 
     Raises:
@@ -148,7 +148,7 @@ def _hold_device(name: str) -> None:
     if not torch.cuda.is_available():
         reason = "CUDA finds none" if torch.version.cuda else "this torch was built without CUDA"
         raise ClassroomError(
-            f"There is no GPU here that torch can use ({reason}): grade with --device cpu."
+            f"There is no GPU here that torch can use ({reason}): leave --device out, or say cpu."
         )
 
 

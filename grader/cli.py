@@ -60,6 +60,22 @@ def _parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="prove the course: for maintainers")
     validate.add_argument("targets", nargs="*", metavar="TARGET")
     validate.set_defaults(run=_validate)
+    calibrate = commands.add_parser(
+        "calibrate", help="show that each tolerance lies between right answers and mistakes"
+    )
+    calibrate.add_argument("targets", nargs="*", metavar="TARGET")
+    calibrate.add_argument(
+        "--secrets", type=_at_least_one, default=20, help="how many course secrets to draw from"
+    )
+    calibrate.add_argument("--first", type=int, default=0, help="the number of the first secret")
+    calibrate.add_argument(
+        "--mistakes", type=int, default=3, help="with how many of them known mistakes run, too"
+    )
+    calibrate.add_argument("--device", default="cpu", help="cpu or cuda")
+    calibrate.add_argument(
+        "--write", action="store_true", help="write docs/tolerances.csv, not compare"
+    )
+    calibrate.set_defaults(run=_calibrate)
     mutants = commands.add_parser("mutants", help="change the reference, and see it noticed")
     mutants.add_argument("targets", nargs="*", metavar="TARGET")
     mutants.set_defaults(run=_mutants)
@@ -151,6 +167,19 @@ def _validate(arguments: argparse.Namespace) -> int:
     from grader import validate
 
     return validate.run(arguments.targets)
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    from grader import calibrate
+
+    return calibrate.run(
+        arguments.targets,
+        arguments.secrets,
+        arguments.first,
+        arguments.mistakes,
+        arguments.device,
+        arguments.write,
+    )
 
 
 def _mutants(arguments: argparse.Namespace) -> int:

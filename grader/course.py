@@ -39,7 +39,7 @@ class Exercise:
     takes: Mapping[str, str] = field(default_factory=dict)  # argument -> shape, "" where no tensor
     returns: tuple[str, ...] = ()  # the shape of each part
     dtype: str = ""  # an argument whose dtype is kept, a dtype, or "weights"
-    init: tuple[str, ...] = ()  # arguments of the constructor
+    init: tuple[str, ...] | None = None  # arguments of the constructor, where it is a class
     state: Mapping[str, str] = field(default_factory=dict)  # parameter or buffer -> shape
     forbidden: tuple[str, ...] = ()  # operators that may not be called
     stub: str = ""  # of a repair: the known mistake with which the solution is handed out
@@ -47,6 +47,19 @@ class Exercise:
     @property
     def id(self) -> str:
         return f"{self.unit}.{self.name}"
+
+    @property
+    def is_class(self) -> bool:
+        return self.init is not None
+
+    @property
+    def kind(self) -> str:
+        """What it is, if it is no method: "function", "module" or, of a class without a call and
+        without parameters, "object".
+        """
+        if not self.is_class:
+            return "function"
+        return "module" if self.state or self.takes else "object"
 
     @property
     def max_score(self) -> float:

@@ -7,6 +7,7 @@ mistakes give) is made once. The journal's unit of work is `Marked`: results, no
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import os
 import time
@@ -275,7 +276,8 @@ class Marker:
                 bench = prove.Bench(self._course, self._suite)
                 signatures = prove.signatures(prove.tried(bench, mistakes))
                 if path:
-                    replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
+                    with contextlib.suppress(OSError):  # a full disk: then they are made again
+                        replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
             self._known[exercise] = Known(signatures, bank.titles(mistakes))
         return self._known[exercise]
 

@@ -101,4 +101,5 @@ class CheckResult:
         fields["outcome"] = Outcome(fields["outcome"])
         fields["message"] = tuple(Message.from_json(line) for line in fields["message"])
         fields["frames"] = tuple(fields["frames"])
+        fields["suspects"] = {id: tuple(words) for id, words in fields["suspects"].items()}
         return cls(**fields)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from grader.course import ROOT, Course, Unit
 from grader.judge import bank, prove
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Known
-from grader.judge.prove import Bench, record, rubbish
+from grader.judge.prove import Attempt, Bench, record, rubbish
 from grader.judge.suite import Suite, collect
 from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
@@ -115,6 +116,8 @@ class Validation:
 
     def _mistakes(self, mistakes: Sequence[Mistake]) -> tuple[int, int]:
         tried = prove.tried(self.bench, mistakes)
+        self._bites(tried.values())
+        self._tells_apart(mistakes, tried)
         titles = bank.titles(mistakes)
         known = Known(prove.signatures(tried), titles)
         faults = {fault.id for fault in bank.faults(self.course, self.mistakes).values()}
@@ -136,6 +139,34 @@ class Validation:
             named += told == {titles[mistake.id]}
         return caught, named
 
+    def _bites(self, tried: Iterable[Sequence[Attempt]]) -> None:
+        """Each clause is lost by some known mistake: what nothing fails, checks nothing."""
+        asked: set[tuple[str, int]] = set()
+        lost: set[tuple[str, int]] = set()
+        for attempt in itertools.chain.from_iterable(tried):
+            clause = attempt.check.exercise, attempt.check.clause
+            asked.add(clause)
+            if attempt.outcome is not Outcome.PASSED:
+                lost.add(clause)
+        for exercise, number in sorted(asked - lost):
+            self.holes.append(f"{exercise} clause {number}: no known mistake fails its checks")
+
+    def _tells_apart(
+        self, mistakes: Sequence[Mistake], tried: Mapping[str, Sequence[Attempt]]
+    ) -> None:
+        """No two mistakes of an exercise are one under every check."""
+        alike: dict[tuple[str, ...], list[Mistake]] = {}
+        for mistake in mistakes:
+            ends = (attempt.outcome.value for attempt in tried[mistake.id])
+            alike.setdefault((mistake.exercise, *ends), []).append(mistake)
+        for group in alike.values():
+            for one, other in itertools.combinations(group, 2):
+                if all(map(_indistinguishable, tried[one.id], tried[other.id])):
+                    self.holes.append(
+                        f"mistakes {one.id} and {other.id} of {one.exercise} are the same under"
+                        " every check"
+                    )
+
     def _rubbish(self, exercise: str) -> None:
         for kind, submission in rubbish(self.bench, exercise):
             for attempt in self.bench.attempts(submission, self.bench.checks([exercise])):
@@ -154,13 +185,25 @@ class Validation:
                     f"{PACKAGE}/{name} is not what solutions/ gives: run `make stubs`"
                 )
         self.suite.secret = ""
-        for unit, recording in record(self.bench, self.mistakes).items():
+        try:
+            recordings = record(self.bench, self.mistakes)
+        except AssertionError as error:
+            self.holes.append(f"nothing can be recorded: {error}")
+            return
+        for unit, recording in recordings.items():
             path = ANSWERS / f"{unit}.safetensors"
             if not recording.agrees_with(type(recording).read(path)):
                 self.holes.append(
                     f"tests/public/answers/{path.name} is not what the suite gives:"
                     " run `make answers`"
                 )
+
+
+def _indistinguishable(one: Attempt, other: Attempt) -> bool:
+    """A check ended alike on two submissions: on equal values, or else with equal words."""
+    if one.signature and other.signature and one.signature.found is not None:
+        return one.signature.fits(other.signature)
+    return str(one.error) == str(other.error)
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:

@@ -104,7 +104,8 @@ class MultiHeadAttention(nn.Module):
             1. Queries are w_q(query), keys are w_k(key) and values are w_v(value), also where the
                three inputs differ.
             2. Each head attends on its own slice, with scores divided by sqrt(d_k) of one head; the
-               weights of every head are returned, in training as in evaluation.
+               weights of every head are returned, and nothing is dropped, in training as in
+               evaluation.
             3. The heads' results are joined in order, position by position, and pass through w_o.
             4. The output has one row per query, also where there are more or fewer keys, and
                forward works wherever the module and its inputs live.

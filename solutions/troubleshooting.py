@@ -171,8 +171,8 @@ def find_future_leaks(
            moves it, in order.
         3. Faint leaks count: what moves an output by 1e-3 or more. What moves it by less than 1e-5
            is rounding, and does not.
-        4. Leaks count that not every change shows: of a single feature, of anything but the
-           token's mean, of nothing that has a gradient.
+        4. A leak counts although some changes do not show it: where one feature alone is seen,
+           where the token's mean is not, and where there is no gradient.
 
     Source: Karpathy 2019, "A Recipe for Training Neural Networks" (which asks the gradients).
     """
@@ -554,14 +554,14 @@ def post_mortem() -> dict[str, str]:
 
     Contract:
         1. It names the cause of the fault in AddPositions.
-        2. ... in causal_weights.
-        3. ... in decoder_weights.
-        4. ... in attention_entropy.
-        5. ... in encoder_weights.
-        6. ... in scaled_scores.
-        7. ... in causal_self_attention.
-        8. ... in PreNormFeedForward.
-        9. ... in fit_linear.
+        2. It names the cause of the fault in causal_weights.
+        3. It names the cause of the fault in decoder_weights.
+        4. It names the cause of the fault in attention_entropy.
+        5. It names the cause of the fault in encoder_weights.
+        6. It names the cause of the fault in scaled_scores.
+        7. It names the cause of the fault in causal_self_attention.
+        8. It names the cause of the fault in PreNormFeedForward.
+        9. It names the cause of the fault in fit_linear.
 
     Here `make check` says whether you named a cause of the list; whether it is the right one, only
     grading says.

@@ -6,17 +6,20 @@ own fault, so checks compare through here alone.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.judge import explain
-from grader.judge.tolerance import budget
+from grader.judge.tolerance import budget, distance
 from grader.model import Message, Outcome, say
 from grader.subject.faults import Failure
 from grader.subject.verdicts import describe, short, shown
@@ -33,6 +36,41 @@ def begin() -> None:
 def steps() -> int:
     """How many expectations the running check has made: with its id, the place of a failure."""
     return _steps
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far what was found is from what was expected, where a budget decides.
+
+    Attributes:
+        dtype: of what was found.
+        budget: the distance that is allowed.
+        distance: the largest there was; see `tolerance.distance`.
+    """
+
+    dtype: torch.dtype
+    budget: float
+    distance: float
+
+    @property
+    def share(self) -> float:
+        """The distance in budgets: up to 1 is accepted."""
+        return self.distance / self.budget
+
+
+_comparisons: list[Comparison] | None = None  # where somebody measures
+
+
+@contextlib.contextmanager
+def measured() -> Iterator[list[Comparison]]:
+    """Keep every comparison that is made meanwhile."""
+    global _comparisons
+    kept: list[Comparison] = []
+    _comparisons = kept
+    try:
+        yield kept
+    finally:
+        _comparisons = None
 
 
 def expect(found: Any, where: Tensor | None = None) -> Expectation:
@@ -71,7 +109,7 @@ class Expectation:
         if isinstance(expected, Tensor):
             self._hold_shape(target.shape, exact=self._where is None)
         tolerance = budget(found.dtype) if within is None else within
-        wrong = ~_close(found, target, tolerance) & self._considered(found)
+        wrong = _apart(found, target, tolerance, self._considered(found))
         if wrong.any():
             self._fail(*explain.difference(found, target.expand_as(found), wrong, tolerance))
 
@@ -135,7 +173,7 @@ class Expectation:
             self._fail(say("expected a tensor; found {found}", found=describe(found)))
         sums = found.sum(dim)
         where = self._considered(sums)
-        wrong = ~_close(sums, torch.as_tensor(total), 10 * budget(found.dtype)) & where
+        wrong = _apart(sums, torch.as_tensor(total), 10 * budget(found.dtype), where)
         if wrong.any():
             index = explain.first(wrong)
             self._fail(
@@ -216,7 +254,12 @@ def _wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.is_complex() else tensor.double()
 
 
-def _close(found: Tensor, expected: Tensor, tolerance: float) -> Tensor:
+def _apart(found: Tensor, expected: Tensor, tolerance: float, where: Tensor) -> Tensor:
+    """Where, of the entries that count, the two are further apart than the tolerance."""
     if found.dtype == torch.bool or not (found.is_floating_point() or tolerance):
-        return found == expected
-    return torch.isclose(_wide(found), _wide(expected), rtol=tolerance, atol=tolerance)
+        return (found != expected) & where
+    apart = distance(_wide(found), _wide(expected))
+    if _comparisons is not None and tolerance and where.any():
+        furthest = apart[where].nan_to_num(math.inf, math.inf).max().item()
+        _comparisons.append(Comparison(found.dtype, tolerance, furthest))
+    return ~(apart <= tolerance) & where

@@ -18,7 +18,8 @@ def difference(found: Tensor, expected: Tensor, wrong: Tensor, tolerance: float)
         tolerance: relative and absolute, for recognising a pattern.
     """
     bad = ~torch.isfinite(found) & wrong
-    if bad.any() and (torch.isfinite(expected).all() or torch.isnan(found[bad]).any()):
+    both = torch.isnan(found) & torch.isnan(expected)  # NaN is not even equal to NaN
+    if bad.any() and bool(torch.isfinite(expected).all() or both.any()):
         return nonfinite(found, bad)
     index = first(wrong)
     right, given = numbers(expected[tuple(index)], found[tuple(index)])

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 from grader.course import Course
 from grader.judge import bank
@@ -42,11 +45,13 @@ class Bench:
     Args:
         course: the table.
         suite: the collected checks.
+        device: where submissions run; the reference answers on the CPU.
     """
 
-    def __init__(self, course: Course, suite: Suite):
+    def __init__(self, course: Course, suite: Suite, device: str = "cpu"):
         self.course = course
         self.suite = suite
+        self.device = device
         self.solution = bank.solution(course)
         self._units = [unit.name for unit in course.units]
         self.live = Live(Host(self.solution, self._units))
@@ -59,7 +64,13 @@ class Bench:
 
     def attempts(self, submission: Submission, checks: Iterable[Check]) -> Iterator[Attempt]:
         """Run checks on a submission, one by one."""
-        subject = Subject(self.course, Host(submission, self._units).perform, submission)
+        host = Host(submission, self._units, device=self.device)
+
+        def perform(*args: Any, **kwargs: Any) -> Any:
+            value = host.perform(*args, **kwargs)
+            return value if self.device == "cpu" else _home(value)  # as a wire does by itself
+
+        subject = Subject(self.course, perform, submission)
         for check in checks:
             error, signature = self.suite.attempt(check, subject, self.answers)
             yield Attempt(check, verdict(check, error)[0], signature, error)
@@ -68,6 +79,15 @@ class Bench:
         """The reference with a mistake in it."""
         text = mistake.apply(self.solution.modules[mistake.unit].text)
         return bank.edited(self.solution, mistake.unit, text, mistake.id)
+
+
+def _home(value: Any) -> Any:
+    """The same, with its tensors on the CPU."""
+    if isinstance(value, Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {name: _home(item) for name, item in value.items()}
+    return type(value)(map(_home, value)) if isinstance(value, (list, tuple)) else value
 
 
 def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
@@ -154,7 +174,8 @@ def _nan(function):
 def rubbish(bench: Bench, exercise: str) -> Iterator[tuple[str, Submission]]:
     """The reference with one exercise giving rubbish, in every kind."""
     unit, _, name = exercise.partition(".")
-    takes_forward = bench.course.exercises[exercise].init and bench.course.exercises[exercise].takes
+    entry = bench.course.exercises[exercise]
+    takes_forward = entry.is_class and entry.takes
     targets = [name, f"{name}.forward"] if takes_forward else [name]
     text = bench.solution.modules[unit].text
     for target in targets:

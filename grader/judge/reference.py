@@ -34,6 +34,9 @@ class StaleAnswers(Exception):
 class Reference:
     """What a check asks for the right answer.
 
+    In whatever precision a call is, it is answered in float64 on the same rounded numbers, and the
+    answer is rounded once: a student's error is measured from the truth, not from another error.
+
     Args:
         answer: answers a request; `Live` or `Recorded`.
     """
@@ -44,15 +47,35 @@ class Reference:
     def call(self, call: Call) -> Any:
         """What the call should give: a tensor, or a tuple of the parts."""
         request = {"args": call.args, "kwargs": call.kwargs, "forbidden": ()}
-        return self._answer(_request("call", call, request))
+        return self._ask(call, _request("call", call, request))
 
     def vjp(
         self, call: Call, cotangent: Tensor | Sequence[Tensor | None], wrt: Sequence[str]
     ) -> dict[str, Tensor]:
         """The gradients that `Subject.vjp` should give for the same arguments."""
         request = vjp_request(call, cotangent, wrt)
-        gradients = self._answer(_request("vjp", call, request))
+        gradients = self._ask(call, _request("vjp", call, request))
         return dict(zip(sorted_wrt(call, wrt), gradients))
+
+    def _ask(self, call: Call, request: Request) -> Any:
+        dtype = call.function._dtype(call)
+        if dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            return self._answer(request)
+        request = _floats(request, torch.float64)
+        if request["twin"]:  # after all else that was done to it, such as a rounding of its weights
+            request["twin"]["history"].append(("convert", {"dtype": torch.float64}))
+        return _floats(self._answer(request), dtype)
+
+
+def _floats(value: Any, dtype: torch.dtype) -> Any:
+    """The same, with its floating tensors in another dtype."""
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {name: _floats(item, dtype) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_floats(item, dtype) for item in value)
+    return value
 
 
 def _request(operation: str, call: Call, arguments: dict[str, Any]) -> Request:

@@ -23,6 +23,7 @@ from grader.subject.shapes import resolve
 
 _PLAIN = (bool, int, float, str)
 _SIZE_MOST = 1024
+_CALLS_MOST = 64  # of one object, which are all made again for each question
 _ENTRIES_MOST = 1 << 16  # of all tensors of one question, and of one module's state
 
 
@@ -38,18 +39,23 @@ def needed(course: Course, exercise: str, open_exercises: Sequence[str]) -> list
         The stand-ins, or None where there is none: a method is nothing without its own class.
     """
     found: dict[str, StandIn] = {}
-    own_class = exercise.split(".")[:2]
     for need in open_exercises:
         unit, name, *method = need.split(".")
-        if [unit, name] == own_class:
-            if not method:
+        whole = course.exercises[f"{unit}.{name}"]
+        if whole.id == ".".join(exercise.split(".")[:2]):
+            if not method or whole.kind == "object":  # each question would meet a new object
                 return None
             found[need] = {"exercise": need, "kind": "method"}
         else:
-            whole = f"{unit}.{name}"
-            kind = "module" if course.exercises[whole].init else "function"
-            found[whole] = {"exercise": whole, "kind": kind}
+            found[whole.id] = {"exercise": whole.id, "kind": whole.kind}
+            if whole.kind == "object":
+                found[whole.id]["methods"] = " ".join(_methods(course, whole.id))
     return list(found.values())
+
+
+def _methods(course: Course, exercise: str) -> list[str]:
+    """The names of a class's methods that are exercises of their own."""
+    return [id.split(".")[2] for id in course.exercises if id.startswith(f"{exercise}.")]
 
 
 def answer(question: Mapping[str, Any]) -> Any:
@@ -76,6 +82,8 @@ def _call(
 ) -> Any:
     if question["init"] is None:
         return _find(exercise)(*args, **kwargs)
+    if "done" in question:
+        return _relive(exercise, question, args)
     unit, name, *method = exercise.split(".")
     instance = _make(f"{unit}.{name}", question["init"])
     if method:
@@ -90,6 +98,31 @@ def _call(
     return functional_call(instance, state, tuple(args), kwargs)
 
 
+def _relive(exercise: str, question: Mapping[str, Any], args: list[Any]) -> Any:
+    """With a new object, do all that was done with theirs: the last result, or an attribute.
+
+    Args:
+        exercise: the class.
+        question: names the methods that were called, with how many arguments each.
+        args: of all calls.
+    """
+    if len(question["done"]) > _CALLS_MOST:
+        raise ValueError("too many calls")
+    methods = _methods(courses.load(), exercise)
+    given, named = question["init"]
+    instance, value = _find(exercise)(*given, **named), None
+    for method, count, names in question["done"]:
+        if method not in methods:  # hostile: it names what it likes
+            raise ValueError(f"{method!r:.50} is no method of {exercise}")
+        own, args = args[: count + len(names)], args[count + len(names) :]
+        value = getattr(instance, method)(*own[:count], **dict(zip(names, own[count:])))
+    if "get" in question:
+        value = vars(instance)[question["get"]]
+        if not isinstance(value, _PLAIN):
+            raise ValueError(f"{question['get']!r:.50} is no attribute of {exercise}")
+    return value
+
+
 def _find(exercise: str) -> Any:
     unit, _, name = exercise.partition(".")
     return operator.attrgetter(name)(importlib.import_module(f"solutions.{unit}"))
@@ -98,7 +131,7 @@ def _find(exercise: str) -> Any:
 def _make(exercise: str, init: Sequence[Any]) -> nn.Module:
     args, kwargs = init
     course = courses.load()
-    sizes = dict(zip(course.exercises[exercise].init, args)) | kwargs
+    sizes = dict(zip(course.exercises[exercise].init or (), args)) | kwargs
     if not all(isinstance(v, _PLAIN) and abs(float(v)) <= _SIZE_MOST for v in sizes.values()):
         raise ValueError("a size is no size")
     shapes = course.state_shapes(exercise, sizes).values()

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.utils._python_dispatch import _disable_current_modes
 
 from grader.subject.devices import MixedDevices
@@ -28,27 +27,91 @@ _TEXT_MOST = 500
 
 
 class _Across(torch.autograd.Function):
-    """A call of the other side, of first order."""
+    """A call of the other side, of first order. `torch.func` may transform it, too."""
 
     @staticmethod
-    def forward(ctx: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
-        ctx.ask, ctx.request = ask, request
-        ctx.save_for_backward(*tensors)
+    def forward(ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
         value = ask({**request, "tensors": [_here(tensor) for tensor in tensors]})
         away = [tensor.device for tensor in tensors if tensor.device.type != "cpu"]
-        if away:  # what crosses comes back on the CPU
-            value = _moved(value, away[0])
-        parts = value if isinstance(value, tuple) else (value,)
-        flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
-        ctx.mark_non_differentiable(*flat)
-        return value
+        return _moved(value, away[0]) if away else value  # what crosses comes back on the CPU
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.ask, ctx.request, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+        parts = output if isinstance(output, tuple) else (output,)
+        flat = [p for p in parts if isinstance(p, Tensor) and not p.is_floating_point()]
+        ctx.mark_non_differentiable(*flat)
+
+    @staticmethod
     def backward(ctx: Any, *cotangent: Tensor) -> Any:
-        tensors = [tensor.detach() for tensor in ctx.saved_tensors]
-        gradients = ctx.ask({**ctx.request, "tensors": tensors, "cotangent": list(cotangent)})
-        return None, None, *(_moved(g, tensor.device) for g, tensor in zip(gradients, tensors))
+        own = ctx.saved_tensors
+        gradients = _Back.apply(ctx.ask, ctx.request, len(own), *own, *cotangent)  # type: ignore[no-untyped-call]
+        return None, None, *gradients
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, ask: Ask, request: dict[str, Any], *tensors: Tensor) -> Any:
+        return _one_by_one(
+            lambda *one: _Across.apply(ask, request, *one),  # type: ignore[no-untyped-call]
+            info.batch_size, in_dims[2:], tensors,
+        )  # fmt: skip
+
+
+class _Back(torch.autograd.Function):
+    """The gradients of such a call: of the ``count`` tensors before the cotangents."""
+
+    @staticmethod
+    def forward(ask: Ask, request: dict[str, Any], count: int, *tensors: Tensor) -> Any:
+        if any(map(torch._C._functorch.is_legacy_batchedtensor, tensors)):
+            raise RuntimeError(
+                "many gradients of this function cannot be asked for at once:"
+                " leave out `vectorize=True` and `is_grads_batched=True`"
+            )
+        own, cotangent = [tensor.detach() for tensor in tensors[:count]], list(tensors[count:])
+        gradients = ask({**request, "tensors": own, "cotangent": cotangent})
+        return tuple(_moved(g, tensor.device) for g, tensor in zip(gradients, own))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *cotangent: Tensor) -> Any:
+        raise RuntimeError("this function has first derivatives alone")
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, ask: Ask, request: dict[str, Any], count: int, *tensors: Tensor
+    ) -> Any:
+        def back(*one: Tensor) -> tuple[Tensor, ...]:
+            gradients = _Back.apply(ask, request, count, *one)  # type: ignore[no-untyped-call]
+            return tuple(torch.zeros_like(t) if g is None else g for g, t in zip(gradients, one))
+
+        return _one_by_one(back, info.batch_size, in_dims[3:], tensors)
+
+
+def _one_by_one(
+    function: Callable[..., Any],
+    count: int,
+    axes: Sequence[int | None],
+    tensors: Sequence[Tensor],
+) -> tuple[Any, Any]:
+    """Make a call for each sample of a batch; the axis of the batch comes first in what it gives.
+
+    Args:
+        function: is called with the tensors of one sample.
+        count: how many samples there are.
+        axes: of each tensor, the axis of the batch; None where all samples share it.
+        tensors: what the batch is made of.
+    """
+    results = [
+        function(*(t if a is None else t.select(a, i) for t, a in zip(tensors, axes)))
+        for i in range(count)
+    ]
+    if isinstance(results[0], tuple):
+        parts = tuple(map(torch.stack, zip(*results)))
+        return parts, tuple(0 for _ in parts)
+    return torch.stack(results), 0
 
 
 def _here(tensor: Tensor) -> Tensor:
@@ -74,6 +137,16 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         kwargs: likewise.
         state: a module's parameters and buffers, by name.
     """
+    request, tensors = _request(what, args, kwargs, state or {})
+    if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
+        raise MixedDevices("a call", tensors)
+    return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+
+
+def _request(
+    what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any], state: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Tensor]]:
+    """A question without its tensors, each of which it names by its place among them."""
     tensors: list[Tensor] = []
 
     def take(value: Any) -> Any:
@@ -88,11 +161,9 @@ def call(ask: Ask, what: dict[str, Any], args: Sequence[Any], kwargs: Mapping[st
         **what,
         "args": [take(arg) for arg in args],
         "kwargs": {name: take(arg) for name, arg in kwargs.items()},
-        "state": {name: take(value) for name, value in (state or {}).items()},
+        "state": {name: take(value) for name, value in state.items()},
     }
-    if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
-        raise MixedDevices("a call", tensors)
-    return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+    return request, tensors
 
 
 def answer(request: Mapping[str, Any], function: Callable[..., Any]) -> Any:
@@ -255,6 +326,45 @@ def module(ask: Ask, exercise: str) -> type[nn.Module]:
             }
             state = dict(self.named_parameters()) | dict(self.named_buffers())
             return call(ask, what, args, kwargs, state)
+
+    StandIn.__name__ = StandIn.__qualname__ = exercise.rpartition(".")[2]
+    return StandIn
+
+
+def object_of(ask: Ask, exercise: str, methods: Sequence[str]) -> type:
+    """A class that stands in for a student's whose instances remember, and are no modules.
+
+    The judge remembers nothing: each question tells all that was done before.
+
+    Args:
+        ask: puts a question to the judge.
+        exercise: the class.
+        methods: the names of its methods; what else is asked for is an attribute.
+    """
+
+    class StandIn:
+        def __init__(self, *args: Any, **kwargs: Any):
+            self._made_with = [args, kwargs]
+            self._done: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if name not in methods:
+                request, tensors = self._question({"get": name})
+                return ask({**request, "tensors": [tensor.detach() for tensor in tensors]})
+            return lambda *args, **kwargs: self._do(name, args, kwargs)
+
+        def _do(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self._done.append((name, args, kwargs))
+            request, tensors = self._question({})
+            return _Across.apply(ask, request, *tensors)  # type: ignore[no-untyped-call]
+
+        def _question(self, what: dict[str, Any]) -> tuple[dict[str, Any], list[Tensor]]:
+            done = [[name, len(args), list(named)] for name, args, named in self._done]
+            flat = [arg for _, args, named in self._done for arg in (*args, *named.values())]
+            what = {"stand_in": exercise, "init": self._made_with, "done": done, **what}
+            return _request(what, flat, {}, {})
 
     StandIn.__name__ = StandIn.__qualname__ = exercise.rpartition(".")[2]
     return StandIn

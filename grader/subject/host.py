@@ -79,8 +79,9 @@ class Host:
         """
         self._takes = list(takes)
         if "args" in arguments:
-            arguments["args"] = [_lent(arg) for arg in arguments["args"]]
-            arguments["kwargs"] = {name: _lent(arg) for name, arg in arguments["kwargs"].items()}
+            arguments["args"] = [self._given(arg) for arg in arguments["args"]]
+            named = arguments["kwargs"].items()
+            arguments["kwargs"] = {name: self._given(arg) for name, arg in named}
         try:
             return getattr(self, f"do_{operation}")(**arguments)
         except Exception as error:
@@ -128,16 +129,24 @@ class Host:
         return self._plain(value), changed
 
     def do_make(
-        self, target: Target, args: Sequence[Data], kwargs: dict[str, Data], ref: int
+        self,
+        target: Target,
+        args: Sequence[Data],
+        kwargs: dict[str, Data],
+        ref: int,
+        module: bool = True,
     ) -> None:
-        """Make an instance of a class, to be known by a number that the judge chooses: below 0."""
+        """Make an instance of a class, to be known by a number that the judge chooses: below 0.
+
+        It must be a module where ``module`` says so.
+        """
         function = self._function(target)
         self._hold_order(function)
         made = self._guard(function, *args, **kwargs)
-        if not isinstance(made, nn.Module):
+        if module and not isinstance(made, nn.Module):
             raise Fault("not_module", {"name": target[1], "type": type(made).__name__})
         self._objects[ref] = made
-        if self._device.type != "cpu":
+        if self._device.type != "cpu" and isinstance(made, nn.Module):
             self._guard(made.to, self._device)
 
     def do_vjp(
@@ -278,6 +287,14 @@ class Host:
 
     # How it does them.
 
+    def _given(self, value: Data) -> Any:
+        """What the student's code is given for an argument: of a `Ref`, the object itself; of a
+        function of the judge's, one that it finds alike in every process.
+        """
+        if isinstance(value, Ref):
+            return self._objects[-value.number]  # the judge numbers from -1 down, see `do_make`
+        return Lent.within(value) if callable(value) and not isinstance(value, Lent) else value
+
     def _hold_device(self, value: Any, device: torch.device) -> None:
         left = [tensor for tensor in _tensors(value) if tensor.device.type != device.type]
         if left:
@@ -411,11 +428,6 @@ def frame_text(frame: traceback.FrameSummary) -> str:
     """A line of the student's, as reports show it."""
     name = "" if frame.name == "<module>" else f", in {frame.name}"
     return f"{PurePath(frame.filename).name}, line {frame.lineno}{name}\n    {frame.line}"
-
-
-def _lent(value: Any) -> Any:
-    """A function of the judge's, which the student's code finds alike in every process."""
-    return Lent.within(value) if callable(value) and not isinstance(value, Lent) else value
 
 
 class _Rules:

@@ -180,6 +180,7 @@ class Nursery:
         """In the second fork: lock everything and serve, or become an interpreter that does."""
         try:
             pid = control.receive(cradle)[0]["pid"]
+            os.setsid()  # Linux shares processors out by session: sixty threads get one share
             lockdown.let_go(report, [worker.fileno(), cradle.fileno()])
             if self._serve is None:
                 become(worker, cradle, report, self._settings, pid)

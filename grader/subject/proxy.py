@@ -17,7 +17,7 @@ from torch import Tensor
 from grader.course import Course, Exercise
 from grader.model import Outcome, Submission, say
 from grader.subject import verdicts, written
-from grader.subject.faults import Failure, Fault
+from grader.subject.faults import Failure, Fault, Ref
 from grader.subject.shapes import ANY, Sizes, bind, fits, resolve
 
 Perform = Callable[..., Any]  # Host.perform, or a wire to one
@@ -97,9 +97,9 @@ class Subject:
             arguments: the operation's.
         """
         if "args" in arguments:
-            arguments["args"] = tuple(map(self._lent, arguments["args"]))
+            arguments["args"] = tuple(map(self._given, arguments["args"]))
             named = arguments["kwargs"].items()
-            arguments["kwargs"] = {name: self._lent(value) for name, value in named}
+            arguments["kwargs"] = {name: self._given(value) for name, value in named}
         try:
             return self._perform(operation, **arguments)
         except Fault as fault:
@@ -108,11 +108,15 @@ class Subject:
             if self._verdict is not None:
                 raise self._verdict
 
-    def _lent(self, value: Any) -> Any:
-        """A function of the check's own, which runs here when the student's code calls it.
+    def _given(self, value: Any) -> Any:
+        """An argument as it goes to the host: an instance of the student's own goes by its number,
+        and a function of the check's own runs here when the student's code calls it.
 
         A verdict in it is the check's, whatever that code makes of the exception that it meets.
         """
+        if isinstance(value, Module):
+            # Without its sign: a handle below 0 does not cross, since no host gives such a one.
+            return Ref(-value.number, value.exercise.name, value.exercise.kind == "module")
         if not callable(value):
             return value
 
@@ -171,9 +175,12 @@ class Subject:
             Failure: something in ``wrt`` receives no gradient.
         """
         request = vjp_request(call, cotangent, wrt)
-        names = call.function._argument_names()
+        names, module = call.function._argument_names(), call.function.module
         gradients = dict(zip(sorted_wrt(call, wrt), self.perform("vjp", takes=names, **request)))
+        shapes = self._course.state_shapes(module.exercise.id, module.sizes) if module else {}
         for name, gradient in gradients.items():
+            if module and gradient is not None and name in shapes:  # else it is a forgery
+                expect_shape(gradient, resolve(shapes[name], module.sizes))
             if gradient is None:
                 raise Failure(
                     Outcome.WRONG_VALUE,
@@ -195,8 +202,8 @@ class Subject:
         found = self._submission and forbidden_in(self._submission, call.function.exercise)
         if found:
             words = say(
-                "Write it yourself: line {line} of your code names `{function}`, which this"
-                " exercise does not allow.",
+                "Line {line} of your code names `{function}`, which this exercise does not allow:"
+                " see its contract.",
                 line=found.line,
                 function=found.name,
             )
@@ -214,6 +221,19 @@ class Subject:
             self.perform(
                 "accelerator", takes=names, target=target, args=call.args, kwargs=call.kwargs
             )
+        )
+
+
+def expect_shape(found: Tensor, expected: tuple[int, ...]) -> None:
+    """Raise the verdict on another shape."""
+    if tuple(found.shape) != expected:
+        raise Failure(
+            Outcome.WRONG_SHAPE,
+            say(
+                "expected shape {expected}; found {found}",
+                expected=list(expected),
+                found=list(found.shape),
+            ),
         )
 
 
@@ -276,7 +296,7 @@ class Function:
 
     def _call(self, call: Call, forbidding: bool = False) -> Any:
         names = self._argument_names()
-        if self.module is None and self.exercise.init:
+        if self.module is None and self.exercise.is_class:
             return self._make(call)
         value, changed = self.subject.perform(
             "call",
@@ -290,8 +310,8 @@ class Function:
         return enforce(self.exercise, self._sizes(call), value, self._dtype(call))
 
     def _argument_names(self) -> Sequence[str]:
-        is_class = self.module is None and self.exercise.init
-        return self.exercise.init if is_class else tuple(self.exercise.takes)
+        makes = self.module is None and self.exercise.is_class
+        return (self.exercise.init or ()) if makes else tuple(self.exercise.takes)
 
     def _bound(self, call: Call) -> dict[str, Any]:
         return dict(zip(self._argument_names(), call.args)) | call.kwargs
@@ -319,11 +339,12 @@ class Function:
         number = self.subject.next_number()
         self.subject.perform(
             "make",
-            takes=self.exercise.init,
+            takes=self._argument_names(),
             target=self.target,
             args=call.args,
             kwargs=call.kwargs,
             ref=number,
+            module=self.exercise.kind == "module",
         )
         return Module(self.subject, self.exercise, number, call, self._sizes(call))
 
@@ -371,7 +392,17 @@ class Module:
 
     def get(self, name: str) -> Any:
         """An attribute: data or a tensor; what is neither comes as a `Ref`."""
-        return self.subject.perform("get", ref=self.number, name=name)
+        value = self.subject.perform("get", ref=self.number, name=name)
+        if isinstance(value, Tensor) and value.is_complex():
+            raise Failure(
+                Outcome.WRONG_DTYPE,
+                say(
+                    "`{name}` should hold real numbers; it holds {found}",
+                    name=name,
+                    found=verdicts.short(value.dtype),
+                ),
+            )
+        return value
 
     def describe(self) -> dict[str, Any]:
         """Parameters, buffers (name -> shape), trained (names), modules (name -> class name)."""
@@ -407,6 +438,7 @@ _PLAIN = {
     "list": list,
     "dict": dict,
     "tuple or None": (tuple, type(None)),
+    "list or tuple": (list, tuple),
 }
 
 
@@ -416,6 +448,8 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
     Raises:
         Failure: wrong_value, wrong_shape, wrong_dtype or wrong_device, with what was expected.
     """
+    if not exercise.returns:  # it is called for what it does
+        return None
     if value is None and exercise.returns != ("tuple or None",):
         raise Failure(
             Outcome.WRONG_VALUE,

@@ -23,7 +23,8 @@ from grader.subject.wire import Raw, WireClosed, WireError
 
 _MEMORY_MOST = 256 << 20  # bytes that answering one question of a worker may take: a few suffice
 
-StandIn = dict[str, str]  # {"exercise": id, "kind": "function" | "module" | "method"}
+# {"exercise": id, "kind": "function" | "module" | "method" | "object", "methods": of an object}
+StandIn = dict[str, str]
 
 
 class RemoteHost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +26,12 @@ def bind(spec: str, shape: tuple[int, ...], sizes: Sizes) -> None:
 def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape in numbers.
 
+    An axis may be reckoned, by ``*``, ``/`` and ``+``, where a division leaves nothing.
+
     >>> resolve("batch num_heads d_model/num_heads", dict(batch=3, num_heads=2, d_model=12))
     (3, 2, 6)
+    >>> resolve("height*width/size/size size*size", dict(height=4, width=6, size=2))
+    (6, 4)
     >>> resolve("d_hidden d_embed+d_hidden", dict(d_embed=4, d_hidden=6))
     (6, 10)
     >>> resolve("batch steps?", dict(batch=3))
@@ -41,12 +46,8 @@ def resolve(spec: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
             shape.extend(sizes["..."])
         elif axis.endswith("?"):
             shape.append(ANY)
-        elif axis.isdigit():
-            shape.append(int(axis))
         else:
-            whole, _, part = axis.partition("/")
-            total = sum(sizes[term] for term in whole.split("+"))
-            shape.append(total // (sizes[part] if part else 1))
+            shape.append(_reckon(axis, sizes))
     return tuple(shape)
 
 
@@ -55,3 +56,15 @@ def fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return len(shape) == len(expected) and all(
         size == wanted or wanted == ANY for size, wanted in zip(shape, expected)
     )
+
+
+def _reckon(axis: str, sizes: Mapping[str, Any]) -> int:
+    """The size of one axis: a sum of products and quotients."""
+    total = 0
+    for term in axis.split("+"):
+        size = 1
+        for operator, word in re.findall(r"(^|[*/])([^*/]+)", term):
+            number = int(word) if word.isdigit() else sizes[word]
+            size = size // number if operator == "/" else size * number
+        total += size
+    return total

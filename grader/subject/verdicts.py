@@ -237,7 +237,7 @@ _VERDICTS = {
     "forbidden": lambda detail: (
         Outcome.FORBIDDEN_CALL,
         say(
-            "Write it yourself: `{operator}` was called, which this exercise does not allow.",
+            "Your code calls `{operator}`, which this exercise does not allow: see its contract.",
             operator=detail["operators"][0].lstrip("_"),
         ),
     ),

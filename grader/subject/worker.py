@@ -152,6 +152,8 @@ def _finish(ask: across.Ask, stand_ins: list[dict[str, str]]) -> dict[str, Finis
                 setattr(module, name, across.function(ask, exercise))
             elif entry["kind"] == "module":
                 setattr(module, name, across.module(ask, f"{module_unit(exercise)}.{name}"))
+            elif entry["kind"] == "object":
+                setattr(module, name, across.object_of(ask, exercise, entry["methods"].split()))
             else:
                 with contextlib.suppress(AttributeError):  # no such class: nothing to follow
                     cls = getattr(module, name)

@@ -29,7 +29,7 @@ CROSS = "attention.cross_attention"
 @clause(SOFTMAX, 1)
 @pytest.mark.parametrize("shape", [(6,), (1, 1), (2, 5, 3, 4)], ids=["1d", "single", "4d"])
 def test_softmax_of_any_rank(subject, draw, reference, shape):
-    """Tensors with any number of axes work"""
+    """Scores with any number of axes get their weights"""
     call = subject.attention.stable_softmax.on(draw.tensor(*shape))
     expect(call()).equals(reference.call(call))
 
@@ -100,7 +100,7 @@ def test_softmax_of_large_scores_in_half_precision(subject, draw):
 @clause(SOFTMAX, 4)
 def test_softmax_of_half_precision_along_first_axis(subject, draw):
     """float16 gives the right weights along any axis"""
-    scores = (draw.tensor(4, 3, scale=3.0) + 12.0).half()
+    scores = (12 - draw.tensor(4, 3, scale=3.0).abs()).half()
     weights = subject.attention.stable_softmax(scores, 0)
     expect(weights).equals(torch.softmax(scores.double(), 0).half())
 
@@ -180,7 +180,7 @@ def test_queries_by_themselves(subject, draw):
 
 @clause(ATTENTION, 2)
 def test_each_sample_by_itself(subject, draw):
-    """What stands elsewhere in the batch does not matter"""
+    """An output row is the same, whatever stands elsewhere in the batch"""
     call = subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3, 2))
     alone_as_in_batch(call, "query", "key", "value")
 
@@ -214,7 +214,7 @@ def test_later_keys_hidden(subject, draw):
 
 @clause(ATTENTION, 3)
 def test_mask_that_hides_nothing(subject, draw):
-    """A mask of nothing but True changes nothing"""
+    """A mask that hides no key changes nothing"""
     query, key, value = draw.attention_inputs(3, 2)
     mask = torch.ones(3, 2, query.size(2), key.size(2), dtype=torch.bool)
     plain = subject.attention.scaled_dot_product_attention.on(query, key, value)
@@ -235,7 +235,7 @@ def test_one_visible_key(subject, draw):
 
 @clause(ATTENTION, 3)
 def test_masked_result_in_single_precision(subject, draw, reference):
-    """With heads and a mask, float32 stays float32"""
+    """With heads and in float32, hidden keys are left out, too"""
     query, key, value = draw.attention_inputs(3, 2, dtype=torch.float32)
     mask = draw.mask(3, 1, query.size(2), key.size(2))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
@@ -243,9 +243,9 @@ def test_masked_result_in_single_precision(subject, draw, reference):
 
 
 @clause(ATTENTION, 4)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-def test_sentence_of_padding_alone(subject, draw, dtype):
+def test_sentence_of_padding_alone(subject, draw):
     """A sentence of nothing but padding leaves everything finite"""
+    dtype = torch.float32
     query, key, value = draw.attention_inputs(3, 2, dtype=dtype)
     mask = draw.mask(3, 1, 1, key.size(2))
     mask[1] = False
@@ -261,11 +261,12 @@ def test_sentence_of_padding_alone(subject, draw, dtype):
 @clause(ATTENTION, 4)
 def test_loss_of_other_queries(subject, draw, reference):
     """A query that sees no key does not disturb the gradients of the others"""
-    query, key, value = draw.attention_inputs(3)
+    query, key, value = draw.attention_inputs(3, dtype=torch.float32)
     mask = draw.mask(3, query.size(1), key.size(1))
     mask[:, 1] = False
     call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
-    cotangents = [draw.tensor(3, query.size(1), size) for size in (value.size(2), key.size(1))]
+    sizes = value.size(2), key.size(1)
+    cotangents = [draw.tensor(3, query.size(1), n, dtype=torch.float32) for n in sizes]
     for cotangent in cotangents:
         cotangent[:, 1] = 0
     expected = reference.vjp(call, cotangents, wrt=["query", "key", "value"])
@@ -299,7 +300,7 @@ def test_masks_for_4d(subject, draw, reference, leading):
 @clause(ATTENTION, 5)
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 1, 1, 5), (1, 2, 4, 1)])
 def test_4d_axes_of_size_one(subject, draw, reference, sizes):
-    """Axes of size 1 stay where they are"""
+    """In 4-D inputs, axes of size 1 stay where they are"""
     batch, heads, seq_q, seq_k = sizes
     query, key, value = (draw.tensor(batch, heads, seq, 6) for seq in (seq_q, seq_k, seq_k))
     call = subject.attention.scaled_dot_product_attention.on(query, key, value)
@@ -354,14 +355,14 @@ def test_self_weights_for_any_length(subject, draw, reference, seq):
 
 @clause(SELF, 1)
 def test_self_is_blind_to_order(subject, draw):
-    """Shuffled tokens give results that are shuffled alike"""
+    """Shuffled tokens give weights and outputs that are shuffled alike"""
     call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
     permutes_alike(call, draw, {"x": [1]}, [(1,), (1, 2)])
 
 
 @clause(SELF, 2)
 def test_self_sentences_by_themselves(subject, draw):
-    """What stands in other sentences does not matter"""
+    """The output is the same, whatever stands in other sentences"""
     call = subject.attention.self_attention.on(draw.tensor(3, 5, 4), *_matrices(draw, 4, 6))
     alone_as_in_batch(call, "x")
 
@@ -408,7 +409,7 @@ def test_self_mask_broadcasts(subject, draw, reference, leading):
 
 @clause(SELF, 3)
 def test_self_hidden_token_moves_no_other(subject, draw):
-    """What stands at a hidden token does not matter to the others"""
+    """What a mask hides does not matter to the others"""
     visible = torch.tensor([True, True, False, True, True])
     call = subject.attention.self_attention.on(
         draw.tensor(3, 5, 4), *_matrices(draw, 4, 6), visible.expand(3, 5, 5)

@@ -51,7 +51,7 @@ def test_attention_sublayer_of_any_size(subject, draw, reference, shape, sizes):
 
 @clause(LAYER, 1)
 def test_attention_sublayer_is_blind_to_order(subject, draw):
-    """Shuffled tokens find the same in each other, and come out shuffled alike"""
+    """With its tokens shuffled, x comes out shuffled alike"""
     call = _layer(subject, draw).on(draw.tensor(3, 5, 8))
     properties.permutes_alike(call, draw, {"x": [1]}, [(1,)])
 
@@ -88,7 +88,7 @@ def test_layer_in_float32(subject, draw, reference):
 
 @clause(LAYER, 3)
 def test_positive_inner_numbers(subject, draw):
-    """Twice the inner numbers, each counted half, make the same result"""
+    """A ReLU passes positive numbers: twice as large and counted half, they give the same"""
     layer, x = _layer(subject, draw, ATTENTION), draw.tensor(3, 5, 8)
     inner, bias, outer = draw.tensor(7, 8), 4 + draw.tensor(7).abs(), draw.tensor(8, 7) / 4
     results = []
@@ -121,6 +121,14 @@ def test_norms_of_a_whole_layer(subject, draw):
     """A norm takes the numbers of one token, whatever other sentences there are"""
     layer = _layer(subject, draw, ATTENTION, THOUGHT).train()
     properties.alone_as_in_batch(layer.on(draw.tensor(3, 5, 8)), "x")
+
+
+@clause(LAYER, 4)
+def test_norm_of_equal_numbers(subject, draw):
+    """A token whose numbers are all equal is normalised, too, and stays finite"""
+    layer = subject.encoder.TransformerEncoderLayerSimple(8, 2, 7, 0.0)
+    layer.load(_weights(draw, layer, ATTENTION, THOUGHT)).eval()
+    expect(layer(draw.tensor(3, 5, 1).expand(3, 5, 8))).is_finite()
 
 
 @clause(LAYER, 5)
@@ -287,8 +295,8 @@ def test_encoder_in_float32(subject, draw, reference):
 
 @clause(ENCODER, 3)
 def test_padding_is_hidden(subject, draw):
-    """What row padding has in embedding changes no real token's vector"""
-    encoder, ids = _encoder(subject, draw, num_layers=3), draw.tokens(4, 7, 11)
+    """What row padding has in embedding changes no real token's vector, in training either"""
+    encoder, ids = _encoder(subject, draw, num_layers=3).train(), draw.tokens(4, 7, 11)
     rows = draw.tensor(11, 6)
     expected = encoder.load({"embedding.weight": rows})(ids)
     changed = torch.cat((draw.tensor(1, 6), rows[1:]))
@@ -299,7 +307,7 @@ def test_padding_is_hidden(subject, draw):
 @clause(ENCODER, 3)
 def test_sentence_alone(subject, draw):
     """Each sentence has its own padding: alone it means what it means in a batch"""
-    encoder = _encoder(subject, draw).train()  # hidden in training, too
+    encoder = _encoder(subject, draw)
     properties.alone_as_in_batch(encoder.on(draw.tokens(4, 7, 11)), "token_ids")
 
 

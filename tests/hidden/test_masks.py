@@ -54,7 +54,7 @@ def test_row_i_sees_so_many(subject, seq_len):
 
 @clause(LOOK_AHEAD, 3)
 def test_look_ahead_repeats(subject):
-    """A second mask of the same length is the same"""
+    """Asked again, row i is True in the same columns"""
     repeats(subject.masks.create_look_ahead_mask.on(6))
 
 
@@ -127,6 +127,14 @@ def test_combined_at_any_size(subject, draw, batch, seq):
     expect(found).equals(
         torch.einsum("bj,ij->bij", padding_mask.long(), look_ahead_mask.long()) > 0
     )
+
+
+@clause(COMBINE, 3)
+def test_combined_without_padding(subject, draw):
+    """Where nothing is padding, each sentence still has its mask, the look-ahead mask"""
+    look_ahead_mask = draw.mask(5, 5)
+    found = subject.masks.combine_masks(torch.ones(3, 5, dtype=torch.bool), look_ahead_mask)
+    expect(found).equals(look_ahead_mask.expand(3, 5, 5))
 
 
 @clause(COMBINE, 1)

@@ -110,7 +110,7 @@ def test_split_in_single_precision(subject, draw):
 
 @clause(SPLIT, 3)
 def test_sentences_stay_apart(subject, draw):
-    """A change in one sentence shows in that sentence alone"""
+    """No two sentences are mixed either: a change shows in its own alone"""
     layer = subject.multihead.MultiHeadAttention(12, 3)
     call = layer.split_heads.on(draw.tensor(4, 2, 12), 4)
     changed = torch.tensor([False, True, False, False])[:, None, None]
@@ -224,9 +224,9 @@ def test_later_keys_hidden_from_every_head(subject, draw):
 
 @clause(FORWARD, 5)
 def test_hidden_keys_do_not_matter(subject, draw):
-    """What stands at a hidden key does not show anywhere"""
+    """What stands at a hidden key does not show anywhere, in training either"""
     mask = draw.mask(3, 1, 1, 5)
-    call = layer_of(subject, draw).on(*inputs(draw), mask)
+    call = layer_of(subject, draw).train().on(*inputs(draw), mask)
     hidden = ~mask[:, 0, 0, :, None]
     unmoved_by(call, draw, "key", hidden, [None, None])
 

@@ -319,7 +319,7 @@ def test_dropout_stays_inside(subject, draw):
 
 @clause(ENCODER, 5)
 def test_encoder_in_evaluation(subject, draw):
-    """In evaluation, nothing is random"""
+    """In evaluation, nothing is dropped: the result is the same twice"""
     encoder = _encoder(subject, draw, 1, dropout=0.5)
     properties.repeats(encoder.on(draw.integers(1, 11, 4, 7)))
 

@@ -295,7 +295,7 @@ def in_order(found):
 
 @clause(LEAKS, 1)
 def test_sound_attention(subject, draw):
-    """Attention to oneself and the past leaks nothing"""
+    """Attention to a position itself and what stands before it leaks nothing"""
     for visible in (past(5), torch.eye(5, dtype=torch.bool)):
         attention = attending(draw, visible)
         expect(leaks_of(subject, attention, 5, 6)).equals([])
@@ -428,6 +428,7 @@ def test_positions_leave_tokens_alone(subject, draw):
 def test_causal_weights_on_the_accelerator(subject, draw):
     """With scores on an accelerator, the weights are made there"""
     call = subject.troubleshooting.causal_weights.on(draw.tensor(3, 5, 5))
+    expect(call()).sums_to(1)
     stays_on_accelerator(subject, call)
 
 
@@ -476,10 +477,11 @@ def padded(draw, batch, seq):
 
 @clause(DECODER, 1)
 def test_left_padding_stays_finite(subject, draw):
-    """With padding on the left, all weights are finite"""
-    mask, _ = padded(draw, 3, 5)
+    """With padding on the left, all weights are finite, and share out 1 where there is a key"""
+    mask, visible = padded(draw, 3, 5)
     weights = subject.troubleshooting.decoder_weights(draw.tensor(3, 5, 5), mask)
     expect(weights).is_finite()
+    expect(weights, where=visible.any(-1)).sums_to(1)
 
 
 @clause(DECODER, 1)
@@ -533,7 +535,7 @@ def test_decoder_weights_keep_the_dtype(subject, draw, dtype):
 
 @clause(DECODER, 4)
 def test_decoder_weights_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     mask, _ = padded(draw, 3, 5)
     call = subject.troubleshooting.decoder_weights.on(draw.tensor(3, 5, 5), mask)
     subject.on_accelerator(call)
@@ -600,7 +602,7 @@ def test_entropy_in_half_precision(subject, draw):
 
 @clause(ENTROPY, 4)
 def test_entropy_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its argument alone"""
+    """Wherever the weights are, it works there, and they are left as they were"""
     call = subject.troubleshooting.attention_entropy.on(masked_weights(draw, 3, 4, 5))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -649,7 +651,7 @@ def test_encoder_weights_keep_the_dtype(subject, draw, dtype):
 
 @clause(ENCODER, 4)
 def test_encoder_weights_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.encoder_weights.on(draw.tensor(2, 3, 4, 5), draw.mask(2, 5))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -702,7 +704,7 @@ def test_scaled_scores_keep_the_dtype(subject, draw, dtype):
 
 @clause(SCALED, 4)
 def test_scaled_scores_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.scaled_scores.on(draw.tensor(3, 4, 6), draw.tensor(3, 5, 6))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -727,10 +729,12 @@ def looking_back(x, w_q, w_k, w_v):
 @clause(LOOK_BACK, 1)
 @pytest.mark.parametrize("place", [1, 2, 4])
 def test_nobody_sees_the_future(subject, draw, place):
-    """Another token at a position moves no output before it"""
+    """Another token at a position moves its own output, and none before it"""
     call = subject.troubleshooting.causal_self_attention.on(*projected(draw))
     places = torch.arange(5)[:, None]
     unmoved_by(call, draw, "x", places == place, [places < place])
+    other = torch.where(places == place, draw.tensor(3, 5, 6), call["x"])
+    expect(call.but(x=other)(), where=places == place).differs_from(call())
 
 
 @clause(LOOK_BACK, 2)
@@ -774,7 +778,7 @@ def test_look_back_keeps_the_dtype(subject, draw):
 
 @clause(LOOK_BACK, 4)
 def test_look_back_elsewhere(subject, draw):
-    """It works on an accelerator, and leaves its arguments alone"""
+    """Wherever its arguments are, it works there, and they are left as they were"""
     call = subject.troubleshooting.causal_self_attention.on(*projected(draw))
     subject.on_accelerator(call)
     leaves_inputs_alone(subject, call)
@@ -801,9 +805,9 @@ def refined(x, state):
 def test_nothing_to_add_changes_nothing(subject, draw):
     """Where `outer` gives zeros, x comes out as it went in, and the gradient comes back so"""
     layer, state = feed_forward(subject, draw)
-    silent = {name: 0 * value for name, value in state.items() if name.startswith("outer")}
-    layer.load(silent)
     x, cotangent = 3 * draw.tensor(3, 5, 6) + 1, draw.tensor(3, 5, 6)
+    expect(layer(x)).differs_from(x)  # there is something to add
+    layer.load({name: 0 * value for name, value in state.items() if name.startswith("outer")})
     expect(layer(x)).equals(x)
     expect(subject.vjp(layer.on(x), cotangent, wrt=["x"])["x"]).equals(cotangent)
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
+from grader import course as courses
 from grader.course import Course, CourseError
 from grader.judge import bank
-from grader.judge.bank import Mistake
+from grader.judge.bank import SOLUTIONS, Mistake
+from grader.judge.diagnose import Signature
+from grader.judge.prove import Attempt
+from grader.judge.suite import Check, Suite, collect
+from grader.model import Outcome, say
+from grader.subject.faults import Failure
+from grader.validate import HIDDEN, PUBLIC, Validation
+
+CORE = "attention", "masks", "multihead", "positional", "encoder"
 
 SOFTMAX = "attention.stable_softmax"
 CODE = """
@@ -151,9 +164,137 @@ def test_several_edits(course: Course, tmp_path: Path) -> None:
     assert bank.mistakes(course, tmp_path) == [mistake(("a", "b"), ("c", "d"))]
 
 
+# The suites: what a check says, and what the bank has for each exercise.
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    files = [*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")]
+    return collect(sorted(files))
+
+
+@pytest.fixture(scope="module")
+def contracts(course: Course) -> dict[str, list[str]]:
+    """Exercise -> its clauses."""
+    return {
+        id: clauses
+        for unit in course.units
+        for id, clauses in courses.clauses(SOLUTIONS / f"{unit.name}.py").items()
+    }
+
+
+def test_every_check_names_a_clause_that_there_is(suite: Suite, contracts) -> None:
+    for check in suite.checks:
+        assert 1 <= check.clause <= len(contracts[check.exercise]), check.id
+        assert re.fullmatch(rf"{check.exercise}/{check.clause}/test_\S.*", check.id)
+
+
+def test_every_clause_has_a_public_check_and_every_exercise_a_hidden_one(
+    suite: Suite, contracts
+) -> None:
+    public = {(check.exercise, check.clause) for check in suite.checks if not check.hidden}
+    clauses = {(id, n) for id, said in contracts.items() for n in range(1, len(said) + 1)}
+    assert clauses - public == set()
+    assert set(contracts) - {check.exercise for check in suite.checks if check.hidden} == set()
+
+
+NUMERIC = r"\bexpect\(.+\.(equals|sums_to|chooses)\(|\bgive\("
+
+
+def test_every_exercise_has_a_check_of_numbers(course: Course, suite: Suite) -> None:
+    """One that compares values, not only shapes, types or what is raised."""
+    numeric = {
+        check.exercise
+        for check in suite.checks
+        if re.search(NUMERIC, inspect.getsource(check.function))
+    }
+    assert set(course.exercises) - numeric == set()
+
+
+def test_every_exercise_has_mistakes_enough(course: Course, mistakes: list[Mistake]) -> None:
+    known = Counter(mistake.exercise for mistake in mistakes)
+    assert {id: known[id] for id in course.exercises if known[id] < 6} == {}
+
+
+def test_every_exercise_has_variants_enough(course: Course) -> None:
+    """Definitions of its own, no two alike: those that a variant takes from the reference don't
+    count. Of the first five units, the exercises of substance have four.
+    """
+    few = {}
+    for id, exercise in course.exercises.items():
+        substance = id.split(".")[0] in CORE and exercise.minutes > 15
+        written = _written(id)
+        if len(set(written)) < (4 if substance else 3) or len(set(written)) < len(written):
+            few[id] = f"{len(set(written))} of {len(written)}"
+    assert few == {}
+    core = [path for unit in CORE for path in (SOLUTIONS / "variants" / unit).glob("*.py")]
+    assert len(core) >= 40
+
+
+def _written(exercise: str) -> list[str]:
+    """The exercise's definition in each variant that has one."""
+    unit, *names = exercise.split(".")
+    found = []
+    for path in sorted((SOLUTIONS / "variants" / unit).glob("*.py")):
+        node: ast.AST | None = ast.parse(path.read_text(encoding="utf-8"))
+        for name in names:
+            inside = [] if node is None else ast.iter_child_nodes(node)
+            kinds = ast.FunctionDef, ast.ClassDef
+            node = next((n for n in inside if isinstance(n, kinds) and n.name == name), None)
+        if node is not None:
+            found.append(ast.dump(node))
+    return found
+
+
 def test_every_variant_is_a_whole_submission(course: Course) -> None:
     for variant in bank.variants(course):
         unit, _, name = variant.id.partition("/")
         assert name
         assert set(variant.modules) == {unit.name for unit in course.units}
         compile(variant.modules[unit].text, variant.id, "exec", dont_inherit=True)
+
+
+# What `validate` finds to be amiss with a bank.
+
+
+def _attempts(*ends: object) -> list[Attempt]:
+    """How checks of clause 1, 2, ... ended: on a tensor, with words, or with None: passed."""
+    attempts = []
+    for number, end in enumerate(ends, 1):
+        check = Check(f"{SOFTMAX}/{number}/test_x", SOFTMAX, number, "Title", False, print, (), {})
+        found = end if isinstance(end, torch.Tensor) else None
+        signature = None if found is None else Signature(1, "wrong_value", found)
+        outcome = Outcome.PASSED if end is None else Outcome.WRONG_VALUE
+        error = None if end is None else Failure(outcome, say(str(end)), found=found)
+        attempts.append(Attempt(check, outcome, signature, error))
+    return attempts
+
+
+@pytest.fixture
+def validation(course: Course) -> Validation:
+    return Validation(course, Suite([]))
+
+
+def test_a_clause_that_nothing_breaks_is_a_hole(validation: Validation) -> None:
+    validation._bites([_attempts(None, None, "words"), _attempts(None, torch.ones(2), None)])
+    assert validation.holes == [f"{SOFTMAX} clause 1: no known mistake fails its checks"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([None, torch.ones(2)], [None, torch.ones(2) + 1e-9], True),
+        ([None, torch.ones(2)], [None, torch.zeros(2)], False),
+        ([None, torch.ones(2)], [torch.ones(2), None], False),
+        (["words", torch.ones(2)], ["words", torch.ones(2)], True),
+        (["words", torch.ones(2)], ["others", torch.ones(2)], False),
+        (["words", torch.ones(2)], [torch.ones(2), torch.ones(2)], False),
+    ],
+)  # fmt: skip
+def test_two_mistakes_that_are_one_are_a_hole(
+    validation: Validation, one: list[object], other: list[object], same: bool
+) -> None:
+    pair = [mistake(id="one"), mistake(id="other")]
+    validation._tells_apart(pair, {"one": _attempts(*one), "other": _attempts(*other)})
+    words = f"mistakes one and other of {SOFTMAX} are the same under every check"
+    assert validation.holes == [words] * same

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from grader.judge import expect
+from grader.judge.diagnose import Signature
 from grader.judge.expect import Expectation, begin, steps
 from grader.model import Outcome
 from grader.subject.faults import Failure, Ref
@@ -39,6 +40,7 @@ def equals(expected: Any, within: float | None = None) -> Judge:
 ROWS = tensor([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
 SQUARE = tensor([1.0, 2.0], [3.0, 5.0])
 FIRST = torch.tensor([[True], [False]])
+CHOICES = ["left", "right"]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,9 @@ FIRST = torch.tensor([[True], [False]])
         (lambda e: e.sums_to(1, dim=0), torch.softmax(ROWS, 0), None),
         (lambda e: e.sums_to(6), ROWS, torch.tensor([True, False])),
         (lambda e: e.has_dtype(torch.bool), FIRST, None),
+        (lambda e: e.mentions(8, 16, "heads"), "16 heads, or 8", None),
+        (lambda e: e.chooses("it", CHOICES), "right", None),
+        (lambda e: e.chooses("it", CHOICES, "left"), "left", None),
     ],
 )
 def test_passes(judge: Judge, found: Any, where: Tensor | None) -> None:
@@ -120,6 +125,27 @@ FAILS: dict[str, tuple[Judge, Any, Outcome, list[str]]] = {
     "NaN found where inf is due": (
         equals(tensor(INF, 1.0)), tensor(NAN, 1.0), Outcome.WRONG_VALUE,
         ["expected inf at [0]; found nan (1 of 2 entries differ)"],
+    ),
+    "NaN found where NaN was before": (
+        equals(tensor(NAN, 1.0)), tensor(NAN, 1.0), Outcome.WRONG_VALUE,
+        ["expected finite numbers; found nan at [0] (1 of 2 entries)",
+         "NaN is born of 0 / 0, inf / inf, inf - inf or 0 * inf."],
+    ),
+    "a word left out": (
+        lambda e: e.mentions(8, 16, 8), "8 heads, or 160?", Outcome.WRONG_VALUE,
+        ["expected it to name 8, 16; it says: 8 heads, or 160?"],
+    ),
+    "no choice": (
+        lambda e: e.chooses("it", CHOICES), None, Outcome.NOT_ATTEMPTED,
+        ["Nothing is chosen for it."],
+    ),
+    "a choice misspelt": (
+        lambda e: e.chooses("it", CHOICES, "left"), "rigth", Outcome.WRONG_VALUE,
+        ["For it, expected one of the list, such as 'right'; found 'rigth'"],
+    ),
+    "the wrong choice": (
+        lambda e: e.chooses("it", CHOICES, "left"), "right", Outcome.WRONG_VALUE,
+        ["With it, something else was wrong."],
     ),
     "the same": (
         lambda e: e.differs_from(ROWS), ROWS, Outcome.WRONG_VALUE,
@@ -272,3 +298,27 @@ def test_a_found_value_in_words(value: Any, words: str) -> None:
 def test_long_plain_data_is_cut() -> None:
     _, [words] = verdict(equals(1), ["x" * 50] * 50)
     assert len(words) < 200
+
+
+@pytest.mark.parametrize(
+    ("judge", "found", "tells"),
+    [
+        (equals([(0, 1)]), [], True),
+        (equals({"a": 1}), {"a": 2}, True),
+        (lambda e: e.chooses("it", CHOICES, "left"), "right", True),
+        (equals(64), 63, False),
+        (equals("nan"), "inf", False),
+    ],
+    ids=["list", "dict", "choice", "number", "text"],
+)
+def test_what_is_no_tensor_is_spelled(judge: Judge, found: Any, tells: bool) -> None:
+    """So that a known mistake is recognised by it: another value gives another spelling."""
+    with pytest.raises(Failure) as caught:
+        judge(expect(found))
+    assert (caught.value.found is not None) is tells
+    if tells:
+        signature = Signature(1, "wrong_value", caught.value.found)
+        assert signature.tells
+        with pytest.raises(Failure) as again:
+            judge(expect(found))
+        assert signature.fits(Signature(1, "wrong_value", again.value.found))

@@ -14,14 +14,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from grader import course as courses
 from grader import sample
 from grader.course import ROOT
 from grader.judge import bank, standin
+from grader.subject import jail
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux"),
@@ -30,11 +33,9 @@ pytestmark = [
 
 ATTENTION = "attention.scaled_dot_product_attention"
 STANDS_ON_IT = [
-    "attention.self_attention",
-    "attention.cross_attention",
-    "multihead.MultiHeadAttention.forward",
-    "encoder.TransformerEncoderLayerSimple",
-    "encoder.TransformerEncoder",
+    id
+    for id in courses.load().exercises
+    if id != ATTENTION and ATTENTION in courses.load().closure([id])
 ]
 UNSCALED = (" / math.sqrt(d_k)", "")
 IMPORTS = {
@@ -116,7 +117,7 @@ def result(out: Path, name: str) -> dict:
 
 
 def rows(out: Path) -> dict[str, dict[str, str]]:
-    with (out / "grades.csv").open(encoding="utf-8", newline="") as file:
+    with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
         return {row["submission"]: row for row in csv.DictReader(file)}
 
 
@@ -246,6 +247,11 @@ def test_columns_of_grades(graded, course) -> None:
     assert sum(float(row[id]) for id in course.exercises) == float(row["score"])
 
 
+def test_a_spreadsheet_knows_that_it_is_utf_8(graded) -> None:
+    _, out, _ = graded
+    assert (out / "grades.csv").read_bytes().startswith(b"\xef\xbb\xbfsubmission,")
+
+
 def test_a_result_holds_no_path_of_this_machine(graded) -> None:
     _, out, _ = graded
     text = (out / "gita-syntax-error" / "result.json").read_text(encoding="utf-8")
@@ -344,6 +350,45 @@ def test_adjustments_that_cannot_be_done(graded, tmp_path, line, said) -> None:
     assert not (tmp_path / "grades.csv").exists()
 
 
+def test_a_void_names_a_check_that_exists(graded, tmp_path) -> None:
+    folder, out, _ = graded
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine)
+    check = exercise(out, "ada-perfect", ATTENTION)["checks"][0]["id"]
+    text = f"submission,kind,target,value,reason\n*,void,{check}x,,\n"
+    (mine / "adjustments.csv").write_text(text, encoding="utf-8")
+    run = grade(folder, mine)
+    assert run.returncode == 2
+    assert f"there is no check '{check}x'; did you mean '{check}'?" in run.stderr
+    assert (mine / "grades.csv").read_bytes() == (out / "grades.csv").read_bytes()
+
+
+def test_who_has_left_leaves_no_result(course, tmp_path) -> None:
+    for name in ("ada", "bai", "chen"):
+        reference(tmp_path / "class" / name, course)
+    out = tmp_path / "out"
+    grade(tmp_path / "class", out, "--only", "create_look_ahead_mask")
+    for name in ("bai", "chen"):
+        shutil.rmtree(tmp_path / "class" / name)
+    (out / "chen" / "notes.txt").write_text("of the instructor's")
+    (out / "else").mkdir()
+    (out / "else" / "result.json").write_text("{}")  # none of ours
+    before = (out / "journal.jsonl").read_bytes()
+    grade(tmp_path / "class", out, "--only", "create_look_ahead_mask")
+    assert {path.name for path in out.glob("*/*.*")} == {"result.json", "notes.txt"}
+    assert {path.parent.name for path in out.glob("*/result.json")} == {"ada", "else"}
+    assert not (out / "bai").exists()
+    assert (out / "journal.jsonl").read_bytes() == before
+
+
+def test_a_class_of_classes_is_said_to_be_one(course, tmp_path) -> None:
+    for name in ("ada", "bai"):
+        reference(tmp_path / "classes" / "2026" / name, course)
+    run = grade(tmp_path / "classes", tmp_path / "out", "--only", "create_look_ahead_mask")
+    assert "'2026' was taken for one student" in " ".join(run.stdout.split())
+    assert "./ada was read, ./bai not" in rows(tmp_path / "out")["2026"]["notes"]
+
+
 @pytest.mark.parametrize(
     ("submissions", "said"),
     [("nowhere", "There is no folder"), ("empty", "There is no submission in")],
@@ -387,6 +432,84 @@ def test_jobs_go_with_the_run(course, tmp_path) -> None:
     time.sleep(1.0)
     run = grade(tmp_path / "class", tmp_path / "out")
     assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture
+def small_class(course, tmp_path) -> Path:
+    for name in "abc":
+        reference(tmp_path / "class" / name, course, "masks", ('"""Masks', f'"""{name} Masks'))
+    return tmp_path / "class"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_it_at_once(course, tmp_path, jobs) -> None:
+    reference(tmp_path / "class" / "a", course)
+    for name in "bcdefgh":
+        hang = ("d_k = query.size(-1)", f"d_k = query.size(-1)\n    while {name!r}: pass")
+        reference(tmp_path / "class" / name, course, "attention", hang)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "class")]
+    command += ["--out", str(out), "--jobs", jobs, "--limit", "60", "--only", ATTENTION]
+    running = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (out / "journal.jsonl").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+    began = time.monotonic()
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert time.monotonic() - began < 3
+    assert running.returncode == 130
+    assert said.endswith("Stopped. What was finished is kept.\n")
+    assert "Traceback" not in said
+    assert len((out / "journal.jsonl").read_text().splitlines()) == 1
+    with pytest.raises(ProcessLookupError):
+        os.killpg(running.pid, 0)
+
+
+def test_ctrl_c_while_it_starts(small_class, tmp_path) -> None:
+    """Both import torch then, and nobody waits for that."""
+    command = [sys.executable, "-m", "grader", "grade", str(small_class), "--out"]
+    command += [str(tmp_path / "out")]
+    for seconds in (1.0, 2.0):
+        running = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        time.sleep(seconds)
+        began = time.monotonic()
+        os.killpg(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+        assert time.monotonic() - began < 3
+        assert running.returncode == 130
+        assert said == "\nStopped. What was finished is kept.\n"
+
+
+def within(view: Sequence[str], folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """Grade in a view of this machine."""
+    place = [jail.find_bwrap(), "--bind", "/", "/", "--dev-bind", "/dev", "/dev", *view]
+    command = [sys.executable, "-m", "grader", "grade", str(folder), "--out", str(out)]
+    command += ["--only", "masks", "--jobs", "2"]
+    return subprocess.run([*place, "--", *command], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("size", [1 << 12, 1 << 15, 1 << 16])
+def test_a_full_disk_is_said_and_costs_nothing(small_class, tmp_path, size) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    run = within(["--size", str(size), "--tmpfs", str(out)], small_class, out)
+    assert run.returncode == 2, run.stdout
+    assert "No space left on device" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_said(small_class, tmp_path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    run = within(["--ro-bind", str(out), str(out)], small_class, out)
+    assert run.returncode == 2
+    assert f"Results cannot be written to {out}: " in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_two_runs_on_one_folder_do_not_mix(graded, tmp_path) -> None:

@@ -183,6 +183,19 @@ def statements(path: Path, text: str) -> None:
     (path / "attention.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
 
+if sys.platform == "linux" and os.geteuid() != 0:  # root may look everywhere
+
+    @odd("closed", UNREADABLE, "Permission denied")
+    def closed(path: Path, text: str) -> None:
+        folder(path, text)
+        path.chmod(0)
+
+    @odd("closed-module", UNREADABLE, "Permission denied")
+    def closed_module(path: Path, text: str) -> None:
+        folder(path, text)
+        (path / "attention.py").chmod(0)
+
+
 @odd("odd-names-inside", NOTHING, "There is no module of the course in it. Found: ")
 def odd_names_inside(path: Path, text: str) -> None:
     path.mkdir()
@@ -412,3 +425,7 @@ def test_nobody_is_given_what_they_are_to_write(tmp_path: Path, texts: dict[str,
     attention = made.exercise("attention", "attention.scaled_dot_product_attention")
     assert (split["score"], split["followed_through"]) == (0, False)
     assert (attention["score"], attention["followed_through"]) == (0, False)
+
+
+def test_all_of_it_as_an_ordinary_user(as_ordinary_user: Callable[[Path, str], None]) -> None:
+    as_ordinary_user(HERE, "not ordinary_user")

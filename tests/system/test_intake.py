@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -240,7 +243,7 @@ def test_paths_and_links_that_lead_out_lead_nowhere(tmp_path: Path) -> None:
     path = archive(tmp_path / "ada.zip", **{"..__masks_py": "stolen", "attention_py": CODE})
     submission = intake.read(path, UNITS)
     assert set(submission.modules) == {"attention"}
-    assert "lead out of it" in notes(submission)
+    assert notes(submission) == "Paths that lead out of it were left out: ../masks.py"
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -251,7 +254,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         (folder / "attention.py").symlink_to(tmp_path / "secret")
     except OSError:
         pytest.skip("no links here")
-    assert intake.read(folder, UNITS).modules == {}
+    submission = intake.read(folder, UNITS)
+    assert submission.modules == {}
+    assert "Links are not followed: attention.py" in notes(submission)
 
 
 def test_an_archive_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
@@ -261,3 +266,167 @@ def test_an_archive_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
         path.write_bytes(spoiled)
         with pytest.raises(IntakeError, match=r"ada\.zip cannot be read"):
             intake.read(path, UNITS)
+
+
+def test_a_linked_folder_is_not_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "attention.py").write_text("secret")
+    (tmp_path / "ada").mkdir()
+    try:
+        (tmp_path / "ada" / "exercises").symlink_to(tmp_path / "theirs")
+    except OSError:
+        pytest.skip("no links here")
+    submission = intake.read(tmp_path / "ada", UNITS)
+    assert submission.modules == {}
+    assert "Links are not followed: exercises" in notes(submission)
+
+
+def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("attention.py")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "ada.zip", "w") as file:
+        file.writestr(link, "/etc/passwd")
+    submission = intake.read(tmp_path / "ada.zip", UNITS)
+    assert submission.modules == {}
+    assert "Links are not followed: attention.py" in notes(submission)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one earns a zero."""
+
+    def scandir(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "ada").mkdir()
+    monkeypatch.setattr("os.scandir", scandir)
+    with pytest.raises(IntakeError, match=r"ada cannot be read: .*Permission denied"):
+        intake.read(tmp_path / "ada", UNITS)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ada.zip")
+    with pytest.raises(IntakeError, match="neither a folder nor a file"):
+        intake.read(tmp_path / "ada.zip", UNITS)
+    (tmp_path / "bai").mkdir()
+    os.mkfifo(tmp_path / "bai" / "attention.py")
+    assert intake.read(tmp_path / "bai", UNITS).modules == {}
+
+
+def test_modules_are_found_among_a_hundred_thousand_files(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "ada.zip", "w") as file:
+        for number in range(100_000):
+            file.writestr(f"data/{number}.txt", b"")
+        file.writestr("attention.py", CODE)
+    assert intake.read(tmp_path / "ada.zip", UNITS).modules["attention"].text == CODE
+
+
+def test_more_python_files_than_anyone_has_are_left(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "ada.zip", "w") as file:
+        for number in range(3000):
+            file.writestr(f"env/lib/{number}.py", b"")
+        file.writestr("attention.py", CODE)
+    submission = intake.read(tmp_path / "ada.zip", UNITS)
+    assert submission.modules["attention"].text == CODE
+    assert "more than 2000 Python files" in notes(submission)
+
+
+def test_a_giant_table_of_contents_is_not_read(tmp_path: Path) -> None:
+    """It is held in memory, whatever the archive's files hold."""
+    path = archive(tmp_path / "ada.zip", attention_py=CODE)
+    blob = bytearray(path.read_bytes())
+    blob[-10:-6] = (17_000_000).to_bytes(4, "little")  # its size, in the last record
+    path.write_bytes(bytes(17_000_000) + blob)
+    with pytest.raises(IntakeError, match="table of contents has 17000000 bytes"):
+        intake.read(path, UNITS)
+
+
+def test_a_giant_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "attention.py").write_text("")
+    os.truncate(tmp_path / "attention.py", 2 << 30)
+    submission = intake.read(tmp_path, UNITS)
+    assert "attention.py is larger than a module can be; it was not read." in notes(submission)
+
+
+def test_a_notebook_may_hold_pictures(tmp_path: Path) -> None:
+    picture = {"cell_type": "code", "source": "", "outputs": [{"image/png": "A" * 5_000_000}]}
+    submission = read(tmp_path, attention_ipynb=notebook(cell("def f():\n    return 1"), picture))
+    assert values(submission.modules["attention"].text)["f"]() == 1
+    assert submission.notes == ()
+    submission = read(tmp_path, attention_ipynb=notebook(cell(f"x = '{'a' * 1_000_000}'")))
+    assert "larger than a module can be" in notes(submission)
+
+
+def test_a_notebook_of_many_statements_holds_nobody_up(tmp_path: Path) -> None:
+    began = time.monotonic()
+    submission = read(tmp_path, attention_ipynb=notebook(cell("a = 1\n" * 100_000)))
+    assert submission.modules["attention"].text.count("a = 1") == 100_000
+    assert time.monotonic() - began < 30  # that of `ast` would take an hour
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("x = 'é'; y = 'ü'; print(x)", "x = 'é'\n\ny = 'ü'"),
+        (
+            "@a\n@b(1,\n   2)\ndef f():\n    return 'é'  # so\n1 + 1",
+            "@a\n@b(1,\n   2)\ndef f():\n    return 'é'",
+        ),
+        ("x = [\r\n  1,\r\n]\ry = 2", "x = [\n  1,\n]\n\ny = 2"),
+        ("print(1); x = 2", "x = 2"),
+        ("x = 'a\x0cb'\ny = 1", "x = 'a\x0cb'\n\ny = 1"),
+    ],
+    ids=["accents", "decorators", "line ends", "after another", "form feed"],
+)
+def test_a_statement_is_cut_out_where_it_ends(tmp_path: Path, source: str, kept: str) -> None:
+    assert read(tmp_path, attention_ipynb=notebook(cell(source))).modules["attention"].text == kept
+
+
+def test_modules_of_the_same_names_elsewhere_are_told(tmp_path: Path) -> None:
+    for place in ("ada", "bai", "ada/deeper"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "attention.py").write_text(CODE)
+    submission = intake.read(tmp_path, UNITS)
+    assert submission.modules["attention"].path.endswith("ada/attention.py")
+    assert submission.passed_by == ("bai", "ada/deeper")
+    assert "./ada was read, ./bai, ./ada/deeper not" in notes(submission)
+
+
+# A class.
+
+
+def ids(folder: Path) -> list[str]:
+    return [id for id, _ in intake.discover(folder)]
+
+
+def test_nobody_is_called_as_another(tmp_path: Path) -> None:
+    for name in ("grades.csv", "grades.csv-", "ada"):
+        (tmp_path / name).mkdir()
+    for name in ("ada.zip", "bai.zip", "bai.ZIP"):
+        (tmp_path / name).write_bytes(b"")
+    found = ids(tmp_path)
+    assert len(set(found)) == len(list(tmp_path.iterdir()))
+    assert {"ada", "ada.zip", "bai"} <= set(found)
+    assert "grades.csv" not in found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text here")
+def test_names_that_are_no_text_do_not_collide(tmp_path: Path) -> None:
+    for name in (b"\xff", b"\xfe", b"\xff" * 255):
+        (tmp_path / os.fsdecode(name)).mkdir()
+    found = ids(tmp_path)
+    assert len(set(found)) == 3
+    for id in found:
+        assert len(id.encode()) < 256, "a file could not have this name"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text here")
+def test_notes_are_text(tmp_path: Path) -> None:
+    for name in (b"\xff", b"two\nlines", b"\x1b[2J", b"n" * 250):
+        (tmp_path / os.fsdecode(name)).write_text("")
+    words = notes(intake.read(tmp_path, UNITS))
+    assert words.isprintable()
+    assert len(words) < 300
+    words.encode()

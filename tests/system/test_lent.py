@@ -47,6 +47,14 @@ points = [1]
 takes = { x = "..." }
 returns = ["..."]
 [[unit.exercise]]
+name = "Store"
+points = [1]
+init = []
+[[unit.exercise]]
+name = "Store.put"
+points = [1]
+takes = { x = "..." }
+[[unit.exercise]]
 name = "Model"
 points = [1]
 init = ["size"]
@@ -65,6 +73,13 @@ def drive(fn, x):
 
 def count(x):
     return x + 1
+
+class Store:
+    def __init__(self):
+        self.kept = 0
+
+    def put(self, x):
+        self.kept = self.kept + x
 
 class Model(nn.Module):
     def __init__(self, size):
@@ -144,6 +159,47 @@ def test_the_student_can_ask_for_gradients(drive: Drive) -> None:
     expect(drive(body).lab.drive(lambda x: x**3, X)).equals(3 * X**2)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "torch.autograd.functional.jacobian(fn, x)",
+        "torch.func.jacrev(fn)(x)",
+        "torch.stack([torch.func.grad(lambda x: fn(x).flatten()[i])(x) for i in range(6)])",
+        "torch.func.vmap(torch.func.vjp(fn, x)[1])(torch.eye(6).double().view(6, 3, 2))[0]",
+    ],
+    ids=["jacobian", "jacrev", "grad", "vjp"],
+)
+def test_all_derivatives_can_be_asked_for(drive: Drive, body: str) -> None:
+    found = drive(f"({body}).reshape(-1, 3)").lab.drive(lambda x: (x**2).T, X)
+    expected = torch.autograd.functional.jacobian(lambda x: (x**2).T, X)
+    expect(found).equals(expected.reshape(-1, 3))
+
+
+def test_a_batch_of_samples_can_be_mapped(drive: Drive) -> None:
+    def fn(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x * y, x.sum()
+
+    body = "torch.func.vmap(fn, in_dims=(1, None))(x, x[:, 0])[0].T"
+    expect(drive(body).lab.drive(fn, X)).equals(X * X[:, :1])
+
+
+def test_a_constant_has_no_slope(drive: Drive) -> None:
+    found = drive("torch.func.jacrev(fn)(x)[0]").lab.drive(lambda x: torch.ones(2), X)
+    expect(found).equals(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("torch.autograd.functional.jacobian(fn, x, vectorize=True)", "leave out `vectorize=True`"),
+        ("torch.func.jacrev(torch.func.jacrev(fn))(x)", "first derivatives alone"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(drive: Drive, body: str, words: str) -> None:
+    with pytest.raises(Failure, match=words):
+        drive(body).lab.drive(lambda x: x**2, X)
+
+
 @pytest.mark.parametrize("body", ["fn.eval()(x)", "fn.train().to(x.device)(x)", "fn.forward(x)"])
 def test_it_passes_for_a_module(drive: Drive, body: str) -> None:
     expect(drive(body).lab.drive(lambda x: x + 1, X)).equals(X + 1)
@@ -215,6 +271,17 @@ def test_it_may_call_the_students_code(drive: Drive) -> None:
     expect(subject.lab.drive(model, X)).equals(6 * X)
     with pytest.raises(Failure, match="expected shape"):
         subject.lab.drive(lambda x: expect(model(x)).equals(X[:1]), X)
+
+
+def test_an_object_of_the_students_own_arrives_as_itself(drive: Drive) -> None:
+    """One that is no module, too, and methods that return nothing are called for what they do."""
+    subject = drive("fn.put(x) or fn.kept")
+    store = subject.lab.Store()
+    assert store.get("kept") == 0
+    store.put(X)
+    expect(subject.lab.drive(store, X)).equals(2 * X)
+    expect(store.get("kept")).equals(2 * X)
+    expect(subject.lab.drive(fn=subject.lab.Store(), x=X)).equals(X)
 
 
 def test_an_axis_may_have_any_size(drive: Drive) -> None:

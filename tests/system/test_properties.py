@@ -46,6 +46,13 @@ def heads(subject: Subject, draw: Draw):
     return layer, layer.on(*(draw.tensor(3, 5, 4) for _ in range(3)))
 
 
+def fit(subject: Subject, draw: Draw) -> None:
+    features, targets = torch.eye(2).double(), torch.tensor([3.0, 4.0]).double()
+    weights = subject.troubleshooting.fit_linear(features, targets, 100)
+    start, end, least = (targets @ targets), (weights - targets).square().sum(), 0 * targets[0]
+    properties.lowers_the_loss(weights, start, end, least, left=0.01)
+
+
 Run = Callable[[Subject, Draw], None]
 POSITIONS = {"query": [1], "key": [1], "value": [1], "mask": [0, 1]}
 
@@ -78,6 +85,12 @@ CASES: dict[str, tuple[Run, str, str]] = {
     "leaves_inputs_alone": (
         lambda s, d: properties.leaves_inputs_alone(s, softmax(s, d)),
         "attention", "_spoil('stable_softmax', lambda f, x, dim: f(x.sub_(x.mean()), dim))"),
+    "stays_on_accelerator": (
+        lambda s, d: properties.stays_on_accelerator(s, softmax(s, d)),
+        "attention", "_spoil('stable_softmax', lambda f, x, dim: f(x.cpu(), dim))"),
+    "lowers_the_loss": (
+        fit,
+        "troubleshooting", "_spoil('fit_linear', lambda f, x, y, n: f(x, y, n) * float('nan'))"),
     "repeats": (
         lambda s, d: properties.repeats(softmax(s, d)),
         "attention",

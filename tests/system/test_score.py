@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from grader.course import Course, Exercise, Unit
@@ -127,3 +129,10 @@ def test_a_known_mistake_is_named() -> None:
     assert [check.mistake for check in (*first.checks, *third.checks)] == ["a", None, "b"]
     words = [line.text for line in first.checks[0].message]
     assert words == [*TITLES["a"], "expected 1; found 2"]
+
+
+def test_a_result_is_the_same_after_a_journey_as_text() -> None:
+    kept = result("first", 1, WRONG, "ab")
+    again = CheckResult.from_json(json.loads(json.dumps(kept.to_json())))
+    assert again == kept
+    assert of(again) == of(kept)

@@ -195,7 +195,8 @@ CANNOT_CROSS: dict[str, Callable[[], Any]] = {
     "a tensor without data": lambda: torch.empty(2, device="meta"),
     "a tensor of an odd dtype": lambda: torch.ones(2).to(torch.float8_e5m2),
     "an odd dtype": lambda: torch.float8_e5m2,
-    "too large a tensor": lambda: torch.empty(257 << 20, dtype=torch.uint8),
+    "too large a tensor": lambda: torch.empty(257 << 20, dtype=torch.uint8)[:1],
+    "too many entries": lambda: torch.empty(20_000_000),
 }
 
 
@@ -207,6 +208,16 @@ def test_what_cannot_cross_is_said_so(ends, what: str) -> None:
     other.setblocking(False)
     with pytest.raises(BlockingIOError):  # and nothing has gone out that would confuse the other
         other.recv(1)
+
+
+@pytest.mark.parametrize("what", ["too large a tensor", "too many entries"])
+def test_what_is_too_large_is_said_to_be(ends, what: str) -> None:
+    with pytest.raises(wire.TooLarge):
+        wire.send(ends[0], Message("ask", 1, CANNOT_CROSS[what]()), lend)
+
+
+def test_the_name_of_a_class_is_text() -> None:
+    assert crossed(Ref(1, "\ud800\x1b[2J\u202e" + "x" * 200, True)).type_name == "??[2J?" + "x" * 94
 
 
 def test_a_key_is_text_on_the_other_side() -> None:
@@ -551,6 +562,41 @@ def test_an_answer_that_cannot_cross_is_a_fault() -> None:
             assert caught.value.kind == "strange"
 
 
+@pytest.mark.parametrize("what", ["too many entries", "too large a tensor"])
+def test_an_answer_that_is_too_large_is_a_fault(what: str) -> None:
+    with Pair(lambda q: None, lambda pair, question: CANNOT_CROSS[what]()) as pair:
+        for _ in range(2):  # and the peers go on
+            with pytest.raises(Fault) as caught:
+                pair.ask(1)
+            assert caught.value.kind == "too_large"
+
+
+def test_memory_that_runs_out_while_an_answer_is_sent_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full(wire._Packer):
+        def pack(self, value: Any, depth: int) -> Any:
+            if value == "much":
+                raise MemoryError
+            return super().pack(value, depth)
+
+    monkeypatch.setattr(wire, "_Packer", Full)
+    with Pair(lambda q: None, lambda pair, question: "much") as pair:
+        with pytest.raises(Fault) as caught:
+            pair.ask(1)
+        assert caught.value.kind == "too_large"
+
+
+def test_the_texts_of_a_fault_are_bounded() -> None:
+    detail = {"types": ["A" * 600] * 100, "text": "\x1b" * 999}
+    with pytest.raises(Fault) as caught:
+        answered_by(("fault", 1, ["raised", detail, ["\x1b" * 400] * 25]))
+    assert len(caught.value.detail["types"]) * 500 + 20 * 300 < 30_000
+    assert max(map(len, caught.value.detail["types"])) == len(caught.value.detail["text"]) == 500
+    assert [len(frame) for frame in caught.value.frames] == [300] * 20
+    assert "\x1b" not in repr(caught.value.detail["text"] + "".join(caught.value.frames))
+
+
 def answered_by(*replies: tuple[str, int, Any]) -> Any:
     """What asking gives where the other side says this, whatever it was asked."""
     one, other = socket.socketpair()
@@ -585,6 +631,7 @@ REPLIES: dict[str, tuple[str, int, Any]] = {
     "a fault that raised nothing": ("fault", 1, ["raised", {"types": [], "text": ""}, []]),
     "a fault that raised numbers": ("fault", 1, ["raised", {"types": [1], "text": ""}, []]),
     "a fault that called nothing forbidden": ("fault", 1, ["forbidden", {"operators": []}, []]),
+    "a fault of a giant size": ("fault", 1, ["shape", {"found": [1 << 64], "expected": []}, []]),
     "a fault near to numbers": (
         "fault", 1, ["missing", {"where": "a", "name": "b", "near": [3]}, []]),
 }  # fmt: skip

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from grader.course import Course
 from grader.judge import bank
 from grader.subject import written
+from grader.subject.host import Watch
 
 EXERCISE = "attention.stable_softmax"
 HEAD = "import torch\nfrom torch import Tensor, nn\n\n"
@@ -117,9 +121,36 @@ def test_what_is_honest_is_not_refused(course: Course, name: str) -> None:
 
 def test_no_right_answer_is_refused(course: Course) -> None:
     right = [bank.solution(course), *bank.variants(course)]
-    texts = {s.modules["attention"].text for s in right if "attention" in s.modules}
-    assert len(texts) > 10
-    assert not any(find(course, text) for text in texts)
+    forbidding = [exercise for exercise in course.exercises.values() if exercise.forbidden]
+    assert EXERCISE in {exercise.id for exercise in forbidding}
+    for exercise in forbidding:
+        texts = {s.modules[exercise.unit].text for s in right if exercise.unit in s.modules}
+        assert len(texts) > 1
+        for text in texts:
+            assert written.find(text, exercise.name, exercise.forbidden) is None
+
+
+def test_operators_are_seen_in_the_threads_that_are_begun() -> None:
+    x = torch.ones(2)
+    with Watch() as watch:
+        thread = threading.Thread(target=x.softmax, args=(0,))
+        thread.start()
+        thread.join()
+    assert "_softmax" in watch.seen
+    with Watch() as watch, ThreadPoolExecutor(2) as pool:
+        list(pool.map(torch.exp, [x, x]))
+    assert "exp" in watch.seen
+
+
+def test_what_runs_when_nobody_watches_is_not_seen() -> None:
+    x = torch.ones(2)
+    with Watch() as watch:
+        x.exp()
+    thread = threading.Thread(target=x.softmax, args=(0,))
+    thread.start()
+    thread.join()
+    x.log()
+    assert watch.seen == {"exp"}
 
 
 @pytest.mark.parametrize(

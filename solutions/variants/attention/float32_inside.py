@@ -15,6 +15,6 @@ def stable_softmax(scores, dim=-1):
 def scaled_dot_product_attention(query, key, value, mask=None):
     scores = torch.matmul(query, key.transpose(-2, -1)) * query.shape[-1] ** -0.5
     if mask is not None:
-        scores = scores + torch.zeros_like(scores).masked_fill(~mask, -1e9)
+        scores = scores + torch.zeros_like(scores).masked_fill(~mask, torch.finfo(query.dtype).min)
     weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     return torch.matmul(weights, value), weights

@@ -64,7 +64,8 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, token_ids):
         places = torch.arange(token_ids.size(1), device=token_ids.device)
-        x = self.embedding.weight[token_ids] + self.positional.pe[0, places]
+        x = self.embedding.weight[token_ids]
+        x = x + self.positional.pe[0, places].to(x)  # whatever dtype the table is kept in
         for layer in self.layers:
             x = layer(x, token_ids.ne(self.pad_id)[:, None, None])
         return x
