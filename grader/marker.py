@@ -94,7 +94,8 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        self._given = bank.given(course, self._mistakes)
+        given = bank.given(course, self._mistakes)
+        self._given = {id: given[id] for id in given.keys() & set(exercises)}
         self._known: dict[str, Known] = {}
         self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)

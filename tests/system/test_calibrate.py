@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader import calibrate, cli
+from grader import calibrate, cli, commands
 from grader.course import Course
 from grader.judge import bank, expect, tolerance
 from grader.judge.calibration import Calibration, Evidence
@@ -313,5 +313,5 @@ def test_what_cannot_be_measured_is_said(
 ) -> None:
     if "cuda" in options and torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    assert cli.main(["calibrate", *options]) == cli.TROUBLE
+    assert cli.main(["calibrate", *options]) == commands.TROUBLE
     assert words in capsys.readouterr().err

@@ -262,10 +262,9 @@ def test_rubbish_that_may_pass_raises_nothing_but_failures(
 
 
 def test_a_failure_carries_the_tensor_that_was_judged() -> None:
-    for found, carried in ((ROWS, ROWS), ("text", None)):
-        with pytest.raises(Failure) as caught:
-            expect(found).equals(SQUARE)
-        assert caught.value.found is carried
+    with pytest.raises(Failure) as caught:
+        expect(ROWS).equals(SQUARE)
+    assert caught.value.found is ROWS
 
 
 def test_expectations_are_counted() -> None:
@@ -301,24 +300,19 @@ def test_long_plain_data_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "found", "tells"),
+    ("judge", "found"),
     [
-        (equals([(0, 1)]), [], True),
-        (equals({"a": 1}), {"a": 2}, True),
-        (lambda e: e.chooses("it", CHOICES, "left"), "right", True),
-        (equals(64), 63, False),
-        (equals("nan"), "inf", False),
+        (equals([(0, 1)]), []),
+        (equals({"a": 1}), {"a": 2}),
+        (equals(64), 63),
+        (equals("nan"), "inf"),
     ],
-    ids=["list", "dict", "choice", "number", "text"],
+    ids=["list", "dict", "number", "text"],
 )
-def test_what_is_no_tensor_is_spelled(judge: Judge, found: Any, tells: bool) -> None:
-    """So that a known mistake is recognised by it: another value gives another spelling."""
+def test_what_is_no_tensor_is_known_by_its_text(judge: Judge, found: Any) -> None:
     with pytest.raises(Failure) as caught:
         judge(expect(found))
-    assert (caught.value.found is not None) is tells
-    if tells:
-        signature = Signature(1, "wrong_value", caught.value.found)
-        assert signature.tells
-        with pytest.raises(Failure) as again:
-            judge(expect(found))
-        assert signature.fits(Signature(1, "wrong_value", again.value.found))
+    signature = Signature(1, "wrong_value", caught.value.found)
+    assert signature.fits(Signature(1, "wrong_value", repr(found)))
+    assert not signature.fits(Signature(1, "wrong_value", "another"))
+    assert not signature.tells

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from grader import cli
+from grader import cli, commands
 from grader.course import Course
 from grader.judge import bank
 from grader.judge.suite import collect
@@ -157,7 +157,7 @@ def test_grade_by_spawned_workers(course: Course, tmp_path: Path) -> None:
         (tmp_path / "class" / name / "attention.py").write_text(text, encoding="utf-8")
     command = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--spawn"]
     code = cli.main([*command, "--only", "attention.stable_softmax", "--jobs", "1", "--lang", "en"])
-    assert code == cli.OK
+    assert code == commands.OK
     for name in ("ada", "bob"):
         result = json.loads((tmp_path / "out" / name / "result.json").read_text())
         assert result["score"] == result["max_score"]
@@ -177,7 +177,10 @@ def test_a_device_that_is_not_there(
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     out = tmp_path / "out"
-    assert cli.main(["grade", str(tmp_path), "--out", str(out), "--device", device]) == cli.TROUBLE
+    assert (
+        cli.main(["grade", str(tmp_path), "--out", str(out), "--device", device])
+        == commands.TROUBLE
+    )
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert words in said[0]

@@ -1,0 +1,39 @@
+"""The commands, a module each.
+
+Its docstring's first line is the help, `arguments` says what it takes, and `run` does it and gives
+the exit code. All of them are imported whichever is called: what is heavy, `run` imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
+
+
+def at_least_one(text: str) -> int:
+    """An argument that is a number of things."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
+def seconds(text: str) -> float:
+    """An argument that is a time."""
+    number = float(text)
+    if not 0 < number < 86_400:
+        raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
+    return number
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add what most commands take: which exercises."""
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="a unit or an exercise; all by default"
+    )
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of a language."""
+    parser.add_argument("--lang", help="of messages: en or zh; the system's by default")

@@ -1,0 +1,17 @@
+"""Change the reference mechanically, and see it noticed."""
+
+from __future__ import annotations
+
+import argparse
+
+from grader.commands import add_targets
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_targets(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from grader import mutants
+
+    return mutants.run(arguments.targets)

@@ -1,0 +1,17 @@
+"""See what is said of two mistakes at once."""
+
+from __future__ import annotations
+
+import argparse
+
+from grader.commands import add_targets
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_targets(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from grader import pairs
+
+    return pairs.run(arguments.targets)
