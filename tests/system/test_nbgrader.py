@@ -272,7 +272,7 @@ def test_validate_fails_where_a_check_fails(a_class: Class) -> None:
         assert ("Success!" in ran.stdout) == (code == 0)
 
 
-# ------------------------------------------------------------------------------------- one gradebook
+# ------------------------------------------------------------------------------------ one gradebook
 
 
 def graded(folder: Path, out: Path, *words: str) -> dict[str, dict[str, str]]:
