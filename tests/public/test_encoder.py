@@ -132,7 +132,7 @@ def test_dropout_of_everything(subject, draw):
 
 @clause(LAYER, 5)
 def test_dropout_of_single_numbers(subject, draw):
-    """Numbers of f are dropped one by one in training; the others grow to 1 / (1 - dropout) times"""
+    """In training, f's numbers are dropped one by one, the others times 1 / (1 - dropout)"""
     layer = subject.encoder.TransformerEncoderLayerSimple(3, 1, 5, 0.25)
     layer.load(_weights(draw, layer, ATTENTION, "feed_forward[0]"))
     layer.load({"feed_forward[0].bias": 1 + draw.tensor(5).abs()})
