@@ -105,6 +105,7 @@ class _Server:
         self._ready = ready
         self._forks = forks
         self._ended = ended
+        self._is_ready = False
         self._runs: list[_Run] = []  # the first is number 0
         self._process = _Process("grader.judge.warm", self._hear, "fork" if forks else "once")
 
@@ -125,6 +126,7 @@ class _Server:
         except ValueError:  # who wrote it was ended in the middle of it
             return
         if event["event"] == "ready":
+            self._is_ready = True
             self._ready()
         elif event["event"] == "over":
             for run in self._runs:
@@ -140,7 +142,10 @@ class _Server:
             self._process.send([run.number, None])
 
     def close(self) -> None:
-        self._process.close()
+        if self._is_ready:
+            self._process.close()
+        else:  # it has started nothing yet, and would first finish importing torch
+            self._process.end()
 
     def last_words(self) -> str:
         return self._process.last_words()
