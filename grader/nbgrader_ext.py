@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ from grader import course as courses
 from grader.course import ROOT, Course
 from grader.report import feedback, html
 from grader.report.language import Language
+from grader.report.nbgrader import check_cell, find_alembic
 
 RESULTS = "grades"  # the folder of an assignment's results, in the course's folder
 
@@ -59,14 +59,6 @@ def configure(config: Any) -> None:
         for one in _default(Autograde, "autograde_preprocessors")
     ]
     _validate_strictly()
-
-
-def find_alembic() -> None:
-    """By its name nbgrader calls it, for a new gradebook; and nobody has activated our .venv."""
-    own = str(Path(sys.executable).parent)
-    paths = os.environ.get("PATH", "").split(os.pathsep)
-    if own not in paths:
-        os.environ["PATH"] = os.pathsep.join([own, *paths])
 
 
 def _default(owner: Any, name: str = "preprocessors") -> list[Any]:
@@ -197,7 +189,7 @@ class SandboxGrades(NbGraderPreprocessor):  # type: ignore[misc]
         unit = _unit(resources)
         result = self._result(resources)
         course = courses.load()
-        by_cell = {_cell_id(one["id"]): one for one in result["exercises"]}
+        by_cell = {check_cell(one["id"]): one for one in result["exercises"]}
         for cell in nb.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
@@ -250,12 +242,6 @@ class SandboxGrades(NbGraderPreprocessor):  # type: ignore[misc]
 
 def _shown(data: dict[str, str]) -> NotebookNode:
     return NotebookNode(output_type="display_data", data=data, metadata={})
-
-
-def _cell_id(exercise: str) -> str:
-    from release.notebooks import check_id
-
-    return check_id(exercise.split(".", 1)[1])
 
 
 def _state(submitted: Path, students: str, assignment: str) -> tuple[Any, ...]:

@@ -167,7 +167,7 @@ class Validation:
             alike.setdefault((mistake.exercise, *ends), []).append(mistake)
         for group in alike.values():
             for one, other in itertools.combinations(group, 2):
-                if all(map(_indistinguishable, tried[one.id], tried[other.id])):
+                if all(map(prove.alike, tried[one.id], tried[other.id])):
                     self.holes.append(
                         f"mistakes {one.id} and {other.id} of {one.exercise} are the same under"
                         " every check"
@@ -203,13 +203,6 @@ class Validation:
                     f"tests/public/answers/{path.name} is not what the suite gives:"
                     " run `make answers`"
                 )
-
-
-def _indistinguishable(one: Attempt, other: Attempt) -> bool:
-    """A check ended alike on two submissions: on equal values, or else with equal words."""
-    if one.signature and other.signature and one.signature.found is not None:
-        return one.signature.fits(other.signature)
-    return str(one.error) == str(other.error)
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:

@@ -19,6 +19,7 @@ from typing import Any
 from grader import cells
 from grader.course import ROOT, Course, CourseError, Exercise, Unit
 from grader.course import load as load_course
+from grader.report.nbgrader import check_cell
 from release import stubs
 
 LESSONS = ROOT / "docs" / "lessons"
@@ -112,11 +113,6 @@ def definition_id(name: str) -> str:
     return f"exercise-{name.split('.')[0]}"
 
 
-def check_id(name: str) -> str:
-    """The id of an exercise's check cell. nbgrader allows no dots."""
-    return f"check-{name.replace('.', '-')}"
-
-
 def _solution(unit: Unit) -> str:
     return (ROOT / "solutions" / f"{unit.name}.py").read_text(encoding="utf-8")
 
@@ -205,7 +201,7 @@ def _exercise(exercise: Exercise, source: _Source, language: str, nbgrader: bool
     class's cell.
     """
     wanted = f', lang="{language}"' if language else ""
-    check = _code(f'check("{exercise.id}"{wanted})', check_id(exercise.name))
+    check = _code(f'check("{exercise.id}"{wanted})', check_cell(exercise.id))
     if nbgrader:
         points = exercise.max_score
         check["metadata"]["nbgrader"] = _metadata(check["id"], grade=True, points=points)

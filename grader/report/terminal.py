@@ -182,6 +182,8 @@ class Terminal:
             if upcoming:
                 words = say("next: make check ONLY={unit}", unit=upcoming)
                 self._line(self._say.render(words), "bold cyan")
+            words = say("what the reference does otherwise: make compare")
+            self._line(self._say.render(words), "cyan")
             return
         common = _common(first)
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
@@ -189,6 +191,8 @@ class Terminal:
         else:
             told = self._say.render(_next(first, folder))
         self._line(told, "bold cyan")
+        words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
+        self._line(self._say.render(words), "cyan")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style), soft_wrap=True)

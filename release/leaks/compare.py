@@ -81,10 +81,10 @@ class _Form:
 
     def __init__(self) -> None:
         self.known: set[object] = set()
-        self.places: dict[object, list[tuple[int, frozenset[int]]]] = defaultdict(list)
+        self.places: dict[object, list[tuple[int, range]]] = defaultdict(list)
         self.own: dict[int, set[int]] = {}
 
-    def add(self, secret: int, size: int, found: Iterable[tuple[object, frozenset[int]]]) -> None:
+    def add(self, secret: int, size: int, found: Iterable[tuple[object, range]]) -> None:
         self.own[secret] = set(range(size))
         for key, places in found:
             self.places[key].append((secret, places))
@@ -96,7 +96,7 @@ class _Form:
         for key in keys:
             for secret, places in self.places.get(key, ()):
                 if secret in chosen:
-                    self.own[secret] -= places
+                    self.own[secret].difference_update(places)
 
     def covered(self, keys: Iterable[object]) -> dict[int, tuple[float, int]]:
         """Secret -> the share of its own places that these keys cover, and the largest piece."""
@@ -104,7 +104,7 @@ class _Form:
         largest: dict[int, int] = defaultdict(int)
         for key in keys:
             for secret, places in self.places.get(key, ()):
-                own = places & self.own[secret]
+                own = self.own[secret].intersection(places)
                 found[secret] |= own
                 if len(own) > len(places) / 2:
                     largest[secret] = max(largest[secret], len(places))
@@ -163,7 +163,7 @@ class Comparison:
         }
         self._shapes.update(map(forms.shape, runs["renamed"][1]))
         for name, (length, keys) in runs.items():
-            spans = ((key, frozenset(range(i, i + length))) for i, key in enumerate(keys))
+            spans = ((key, range(i, i + length)) for i, key in enumerate(keys))
             self._forms[name].add(number, len(found), spans)
         code = forms.code_of(secret.function)
         trees = ((tree.key, tree.nodes) for tree in forms.subtrees(code, SUBTREE))

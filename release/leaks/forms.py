@@ -82,7 +82,7 @@ class Subtree:
     """A statement or an expression."""
 
     key: int  # equal for equal code, whatever its names
-    nodes: frozenset[int]  # numbers of its nodes in the tree that it comes from
+    nodes: range  # numbers of its nodes in the tree that it comes from
 
 
 def subtrees(nodes: Iterable[ast.AST], least: int) -> list[Subtree]:
@@ -174,7 +174,7 @@ class _Reader:
                 atoms.append(name)
         if self._least and self.count - first >= self._least:
             key = hash(_by_order(tuple(atoms)))
-            self.found.append(Subtree(key, frozenset(range(first, self.count))))
+            self.found.append(Subtree(key, range(first, self.count)))
         return atoms
 
 

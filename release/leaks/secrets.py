@@ -118,10 +118,13 @@ def _functions(kind: str, name: str, text: str, known: set[int]) -> Iterator[Sec
             yield Secret(kind, f"{name}: {function.name}", function)
 
 
+_parsed = functools.cache(ast.parse)
+
+
 @functools.cache
 def _definition(module: str, name: str) -> str:
     """One definition out of a module, which is quicker to read again and again than all of it."""
-    body = ast.parse(module).body
+    body = _parsed(module).body
     place = next(i for i, node in enumerate(body) if getattr(node, "name", None) == name)
     # To the next one: where a block ends is a comment, and no part of the definition.
     end = body[place + 1].lineno - 1 if place + 1 < len(body) else None

@@ -225,7 +225,7 @@ def test_nothing_on_stderr_and_never_a_traceback(runs, name: str) -> None:
 def test_untouched_stubs(runs, course: Course) -> None:
     run = runs["stubs"].result()
     assert run.code == 1
-    *lines, blank, points, upcoming = run.out.splitlines()
+    *lines, blank, points, upcoming, hint = run.out.splitlines()
     assert [line.split()[-1] for line in lines] == [
         "blocked" if exercise.needs else "attempted" for exercise in course.exercises.values()
     ]
@@ -234,12 +234,13 @@ def test_untouched_stubs(runs, course: Course) -> None:
     first = next(iter(course.exercises.values()))
     assert upcoming.startswith(f"next: write `{first.name}` in ")
     assert upcoming.endswith(f"{first.unit}.py, then: make check ONLY={first.id}")
+    assert hint.startswith(f"a hint: make hint ONLY={first.id} ")
 
 
 def test_the_solution(runs, course: Course) -> None:
     run = runs["solution"].result()
     assert run.code == 0
-    *lines, _, points = run.out.splitlines()
+    *lines, _, points, _ = run.out.splitlines()
     wanted = [f"{e.id} {e.max_score:g} / {e.max_score:g}" for e in course.exercises.values()]
     assert [" ".join(line.split()) for line in lines] == wanted
     most = sum(exercise.max_score for exercise in course.exercises.values())
@@ -385,7 +386,7 @@ def test_a_blunder_as_it_is_printed(runs) -> None:
     )
     assert "next: mend `scaled_dot_product_attention` in " in out
     assert out.count("`create_look_ahead_mask` returned None") == 1
-    assert max(map(len, out.splitlines()[:-1])) <= 100
+    assert max(map(len, out.splitlines()[:-2])) <= 100
 
 
 def test_one_reason_for_a_whole_file_is_told_once(runs) -> None:

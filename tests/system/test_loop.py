@@ -22,6 +22,7 @@ import pytest
 from grader import cli, given, hints, intake, state
 from grader.course import ROOT, Course, CourseError
 from grader.definitions import digest, names_of, spans
+from release import notebooks
 
 HINTS = """
 [stable_softmax]
@@ -217,6 +218,15 @@ def test_progress_from_the_last_checks(grader, folder: Path, course: Course) -> 
     assert "make check ONLY=attention.scaled_dot_product_attention" in rows[-1]
 
 
+def test_one_goes_on_where_one_was(grader, folder: Path, course: Course) -> None:
+    assert "seq2seq.rnn_step" in grader("hint").out
+    stands(folder, course, stable_softmax="passed")
+    assert "ONLY=attention.scaled_dot_product_attention" in grader("progress").out
+    assert "attention.scaled_dot_product_attention" in grader("hint").out
+    stands(folder, course, create_look_ahead_mask="open")
+    assert "masks.create_look_ahead_mask" in grader("hint").out
+
+
 def test_what_has_changed_since_is_said_to_be_stale(grader, folder: Path, course: Course) -> None:
     stands(folder, course, stable_softmax="passed", self_attention="passed")
     path = folder / "attention.py"
@@ -340,13 +350,47 @@ def test_line_ends_stay_what_they_were(grader: Command, folder: Path) -> None:
     assert b"# mine too" in found
 
 
-def test_a_notebook_is_left_alone(grader: Command, folder: Path) -> None:
+def test_a_notebook_s_cell_is_reset(grader, folder: Path, course: Course) -> None:
+    """Of two forms, the one that was worked on."""
+    notebooks.write(folder)
+    path = folder / "multihead.ipynb"
+    before = json.loads(path.read_text("utf-8"))
+    other = json.loads(json.dumps(before))
+    id = "multihead.MultiHeadAttention.split_heads"
+    (cell,) = [c for c in other["cells"] if f'NotImplementedError("{id}")' in "".join(c["source"])]
+    text = "".join(cell["source"]).replace("raise NotImplementedError", "return print")
+    assert text.count("return print") == 3
+    cell["source"] = text
+    other["cells"].append({"cell_type": "code", "source": "%time 1", "metadata": {}, "outputs": []})
+    path.write_text(json.dumps(other), "utf-8")
+    assert grader("reset", "split_heads").code == 0
+    (found,) = [
+        "".join(c["source"])
+        for c in json.loads(path.read_text("utf-8"))["cells"]
+        if "def split_heads" in "".join(c["source"]) and c["cell_type"] == "code"
+    ]
+    assert found.count("return print") == 2
+    assert f'raise NotImplementedError("{id}")' in found
+    run = grader("reset", "multihead")
+    assert run.code == 0
+    after = json.loads(path.read_text("utf-8"))
+    assert after["cells"][:-1] == before["cells"]
+    assert len(list((folder.parent / ".kept").glob("multihead-*.ipynb"))) == 2
+    assert "multihead.ipynb" in run.out
+
+
+def test_a_notebook_without_the_exercise(grader: Command, folder: Path) -> None:
     (folder / "attention.py").unlink()
-    (folder / "attention.ipynb").write_text("{}")
-    run = grader("reset", "attention")
-    assert run.code == 2
-    assert "is a notebook" in run.err
-    assert not (folder / "attention.py").exists()
+    path = folder / "attention.ipynb"
+    for text, words in (
+        ('{"cells": []}', "No cell of attention.ipynb defines stable_softmax"),
+        ("{}", "attention.ipynb is not a notebook that can be read."),
+    ):
+        path.write_text(text)
+        run = grader("reset", "stable_softmax")
+        assert run.code == 2
+        assert words in run.err
+        assert path.read_text() == text
 
 
 def test_nothing_named_changes_nothing(grader: Command, folder: Path) -> None:

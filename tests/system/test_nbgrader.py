@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from grader import intake, sample
 from grader.course import Course
 from grader.judge import bank
 from release import nbgrader as course_folder
@@ -23,7 +24,7 @@ from release import notebooks
 from release.leaks import LeakCheck
 
 pytest.importorskip("jupytext", reason="needs the extra `notebooks`")
-pytest.importorskip("nbgrader", reason="needs the extra `notebooks`")
+Gradebook = pytest.importorskip("nbgrader.api", reason="needs the extra `notebooks`").Gradebook
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the exchange, and walls"),
@@ -155,11 +156,12 @@ def spoil(path: Path) -> None:
     copies = [json.loads(json.dumps(cells[f"{kind}-{SDPA}"])) for kind in ("exercise", "check")]
     for copy in copies:
         copy["id"] = f"{copy['id']}-copy"
+    warning = {"output_type": "stream", "name": "stderr", "text": "a warning"}
+    source = "import warnings\nwarnings.warn('a warning')\nx = !ls\nopen('nothing')"
     loud = {"cell_type": "code", "execution_count": 3, "id": "loud", "metadata": {},
-            "outputs": [{"output_type": "stream", "name": "stderr", "text": "a warning"}],
-            "source": "import warnings\nwarnings.warn('a warning')\nx = !ls\nopen('nothing')"}  # fmt: skip
+            "outputs": [warning], "source": source}  # fmt: skip
     kept = [cell for cell in book["cells"] if cell["id"] != "check-cross_attention"]
-    book["cells"] = [loud, *kept[::-1][:0], *kept, *copies]
+    book["cells"] = [loud, *kept, *copies]
     path.write_text(json.dumps(book), encoding="utf-8")
 
 
@@ -201,18 +203,22 @@ def test_autograde_feedback_and_export(a_class: Class, course: Course) -> None:
     assert 0 < most - found["bai"] < 14
     assert found["ming"] == most - 14
     # Messages.
-    page = (a_class.folder / "feedback" / "bai" / NAME / "attention.html").read_text("utf-8")
-    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    words = read_page(a_class.folder / "feedback" / "bai" / NAME / "attention.html")
     assert "Your weights equal those of a softmax over the queries." in words
-    assert "3.0 / 14.0" in words
-    loop = (a_class.folder / "feedback" / "ming" / NAME / "attention.html").read_text("utf-8")
-    assert "still running after" in loop
-    assert "attention.ipynb, code cell" in loop
+    (mine,) = (e for e in results["bai"]["exercises"] if e["id"] == f"attention.{SDPA}")
+    assert f"{mine['score']} / 14.0" in words
+    loop = read_page(a_class.folder / "feedback" / "ming" / NAME / "attention.html")
+    assert "a loop that never ends?" in loop
     hold_no_hidden_check(a_class, results)
     a_class.done("fetch_feedback", NAME, student="bai")
     fetched = list((a_class.homes / "bai").rglob("attention.html"))
     assert fetched
     assert "softmax over the queries" in fetched[0].read_text(encoding="utf-8")
+
+
+def read_page(path: Path) -> str:
+    """The words of a page."""
+    return " ".join(re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8")).split())
 
 
 def hold_no_hidden_check(a_class: Class, results: dict[str, Any]) -> None:
@@ -222,8 +228,7 @@ def hold_no_hidden_check(a_class: Class, results: dict[str, Any]) -> None:
     public = public_checks()
     pages = {
         student: " ".join(
-            " ".join(re.sub(r"<[^>]+>", "", path.read_text("utf-8")).split())
-            for path in (a_class.folder / "feedback" / student).rglob("*.html")
+            read_page(path) for path in (a_class.folder / "feedback" / student).rglob("*.html")
         )
         for student in results
     }
@@ -248,7 +253,7 @@ def test_the_kernel_is_never_asked(a_class: Class) -> None:
             kinds = [output["output_type"] for output in cell.get("outputs", [])]
             if data.get("grade"):
                 assert kinds[-2:] == ["display_data", "execute_result"]
-                assert float(cell["outputs"][-1]["data"]["text/plain"]) <= data["points"]
+                assert float("".join(cell["outputs"][-1]["data"]["text/plain"])) <= data["points"]
             else:
                 assert kinds == []
 
@@ -265,3 +270,86 @@ def test_validate_fails_where_a_check_fails(a_class: Class) -> None:
             (folder / "grading").unlink()
         assert ran.returncode == code, ran.stdout + ran.stderr
         assert ("Success!" in ran.stdout) == (code == 0)
+
+
+# ------------------------------------------------------------------------------------ one gradebook
+
+
+def graded(folder: Path, out: Path, *words: str) -> dict[str, dict[str, str]]:
+    """The class's grades by student, by the real command."""
+    command = ["grade", str(folder), "--out", str(out), "--limit", "4", "--lang", "en", *words]
+    subprocess.run([sys.executable, "-m", "grader", *command], check=True, capture_output=True)
+    text = (out / "grades.csv").read_text(encoding="utf-8-sig")
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    return {row["submission"]: {k: v for k, v in row.items() if k != "notes"} for row in rows}
+
+
+def as_notebooks(folder: Path, submitted: Path) -> None:
+    """A class's modules, each as a notebook with a cell for each top-level part."""
+    for path in sorted(folder.iterdir()):
+        target = submitted / path.stem / NAME
+        target.mkdir(parents=True)
+        for unit, module in intake.read(path, COURSE.definitions).modules.items():
+            cells = [notebooks._code(part) for part in re.split(r"\n\n\n+", module.text)]
+            book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+            (target / f"{unit}.ipynb").write_text(json.dumps(book), encoding="utf-8")
+
+
+def test_modules_and_notebooks_get_the_same_points(tmp_path: Path, course: Course) -> None:
+    """The whole sample class, graded as both; and both end in nbgrader's gradebook alike."""
+    global COURSE
+    COURSE = course
+    modules, submitted = tmp_path / "modules", tmp_path / "submitted"
+    modules.mkdir()
+    names = sample.write(modules)
+    as_notebooks(modules, submitted)
+    first = graded(modules, tmp_path / "a")
+    second = graded(submitted, tmp_path / "b", "--assignment", NAME)
+    assert set(first) == set(second) | {"bai-perfect-zip"} == {*names}
+    for name in first:
+        assert second[name] == first[name]
+    assert len({row["score"] for row in first.values()}) > 8, "a class of many scores"
+    books = []
+    for out in ("a", "b"):
+        url = f"sqlite:///{tmp_path / out}.db"
+        command = ["export", str(tmp_path / out), "--format", "nbgrader", "--db", url]
+        subprocess.run([sys.executable, "-m", "grader", *command, "--assignment", NAME], check=True)
+        with Gradebook(url) as gradebook:
+            assignment = gradebook.find_assignment(NAME)
+            books.append({one.student.id: one.score for one in assignment.submissions})
+            assert assignment.max_score == float(first["ada-perfect"]["max_score"])
+    assert books[0] == books[1] == {name: float(row["score"]) for name, row in first.items()}
+
+
+def test_grades_of_modules_go_where_nbgrader_has_its_own(a_class: Class, tmp_path: Path) -> None:
+    """Into the gradebook that `generate_assignment` made; what a person has given stays."""
+    url = f"sqlite:///{a_class.folder / 'gradebook.db'}"
+    folder = tmp_path / "modules" / "lin"
+    folder.mkdir(parents=True)
+    for unit in UNITS:
+        (folder / f"{unit}.py").write_text(reference()[unit], encoding="utf-8")
+    out = tmp_path / "out"
+    out.mkdir()
+    text = "submission,kind,target,value,reason\nlin,late,,0.5,a week\n"
+    (out / "adjustments.csv").write_text(text, encoding="utf-8")
+    words = [word for unit in UNITS for word in ("--only", unit)]
+    row = graded(folder.parent, out, *words)["lin"]
+    late = float(row["score"])
+    assert 2 * late == float(row["max_score"])
+    export = ["export", str(out), "--format", "nbgrader", "--db", url, "--assignment", NAME]
+    for _ in range(2):
+        subprocess.run([sys.executable, "-m", "grader", *export], check=True)
+        with Gradebook(url) as gradebook:
+            assert gradebook.find_submission(NAME, "lin").score == late
+            grade = gradebook.find_grade("check-self_attention", "attention", NAME, "lin")
+            assert grade.auto_score == 4
+            assert not grade.needs_manual_grade
+    with Gradebook(url) as gradebook:
+        grade = gradebook.find_grade("check-self_attention", "attention", NAME, "lin")
+        grade.manual_score = 1.0
+        gradebook.db.commit()
+    subprocess.run([sys.executable, "-m", "grader", *export], check=True)
+    with Gradebook(url) as gradebook:
+        grade = gradebook.find_grade("check-self_attention", "attention", NAME, "lin")
+        assert (grade.manual_score, grade.needs_manual_grade) == (1.0, True)
+        assert gradebook.find_submission(NAME, "lin").score == late - 3

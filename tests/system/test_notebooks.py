@@ -12,6 +12,7 @@ import pytest
 
 from grader import intake
 from grader.course import Course, CourseError, Unit
+from grader.report.nbgrader import check_cell
 from grader.subject.modules import PACKAGE
 from release import notebooks, stubs, student
 from release.leaks import LeakCheck
@@ -55,7 +56,7 @@ def test_each_exercise_has_its_cell_and_its_check(course: Course) -> None:
             written = found[notebooks.definition_id(exercise.name)]
             assert re.match(rf"(@.*\n)*(class|def) {exercise.name.split('.')[0]}\b", written)
             assert ids.index(notebooks.definition_id(exercise.name)) < ids.index(
-                notebooks.check_id(exercise.name)
+                check_cell(exercise.id)
             )
 
 
