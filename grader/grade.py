@@ -226,7 +226,8 @@ def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep)
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
-        futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
+        with kernel.undisturbed():
+            futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
         try:
             for future in as_completed(futures):
                 keep(*future.result())
