@@ -16,8 +16,12 @@ MAKEFLAGS += --no-builtin-rules
 # The unit or exercise to look at (several: ONLY="masks attention")
 ONLY =
 
-# check: the folder with the exercises, if it isn't exercises/
+# The folder with the exercises, if it isn't exercises/
 EXERCISES =
+
+# progress: check everything first (CHECK=yes); hint: no further one, only those before (AGAIN=yes)
+CHECK =
+AGAIN =
 
 # BEGIN STAFF (cut from what students get, as all such parts)
 # grade: a folder of submissions (left out: the bundled sample class), and where results go
@@ -79,6 +83,7 @@ endif
 # 'a b' -> 'a b' as one word for sh, whatever is in it
 quote = '$(subst ','\'',$(1))'
 ONLY_THESE = $(foreach target,$(ONLY),$(call quote,$(target)))
+THERE = $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 
 define set-up
 @$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
@@ -109,7 +114,7 @@ ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check lab clean
+.PHONY: help check watch hint progress reset compare submit doctor lab clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -120,7 +125,30 @@ help: ## list what make can do
 	@echo "Each installs what it needs into .venv, once. The Makefile's head tells what else can be set."
 
 check: $(CORE) ## check your exercises
-	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+	@$(RUN) -m grader check $(ONLY_THESE) $(THERE)
+
+watch: $(CORE) ## check again at every save
+	@$(RUN) -m grader watch $(ONLY_THESE) $(THERE)
+
+hint: $(CORE) ## the next hint of an exercise: ONLY=stable_softmax
+	@$(RUN) -m grader hint $(ONLY_THESE) $(if $(AGAIN),--again) $(THERE)
+
+progress: $(CORE) ## where you stand
+	@$(RUN) -m grader progress $(ONLY_THESE) $(if $(CHECK),--check) $(THERE)
+
+reset: $(CORE) ## a fresh stub: ONLY=stable_softmax (what you had is kept)
+	@$(RUN) -m grader reset $(ONLY_THESE) $(THERE)
+
+compare: $(CORE) ## what the reference does otherwise, once yours has passed
+	@$(RUN) -m grader compare $(ONLY_THESE) $(THERE)
+
+submit: $(CORE) ## pack your work for handing in: submission.zip
+	@$(RUN) -m grader submit $(THERE)
+
+# It needs no set-up: it may be what is wrong.
+doctor: ## find out what is wrong with this machine
+	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor; \
+	else $(or $(PYTHON),python3) -m grader doctor; fi
 
 lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
 	@$(RUN) -m jupyter lab exercises

@@ -73,28 +73,39 @@ class Warm:
     def __init__(self, ready: Callable[[], None] = lambda: None, forks: bool = FORKS):
         self._ready = ready
         self._forks = forks
-        self._server = _Server(ready, forks)
+        self._closed = False
+        self._server: _Server | None = None
+        self._get_ready()
+
+    def _get_ready(self) -> None:
+        """See to it that there is one for the next run."""
+        if not self._closed and (self._server is None or self._server.over):
+            self._server = _Server(self._ready, self._forks, self._get_ready)
 
     def start(self, request: Request) -> Child:
         """Begin a run. Where runs are forks, the one before it ends."""
-        if self._server.over:
-            self._server = _Server(self._ready, self._forks)
+        self._get_ready()
+        assert self._server, "it is closed"
         server = self._server
         if not self._forks:
-            self._server = _Server(self._ready, self._forks)  # the spare, for the next
+            self._server = None  # the next starts when this run is over: it shall have the machine
         return server.begin(request)
 
     def close(self) -> None:
         """End it, and its run."""
-        self._server.close()
+        self._closed = True
+        if self._server:
+            self._server.close()
 
 
 class _Server:
     """One warm process and its runs."""
 
-    def __init__(self, ready: Callable[[], None], forks: bool):
+    def __init__(self, ready: Callable[[], None], forks: bool, ended: Callable[[], None]):
         self._ready = ready
         self._forks = forks
+        self._ended = ended
+        self._is_ready = False
         self._runs: list[_Run] = []  # the first is number 0
         self._process = _Process("grader.judge.warm", self._hear, "fork" if forks else "once")
 
@@ -115,6 +126,7 @@ class _Server:
         except ValueError:  # who wrote it was ended in the middle of it
             return
         if event["event"] == "ready":
+            self._is_ready = True
             self._ready()
         elif event["event"] == "over":
             for run in self._runs:
@@ -125,11 +137,15 @@ class _Server:
     def end(self, run: _Run) -> None:
         if not self._forks:
             self._process.end()
+            self._ended()
         elif run is self._runs[-1]:
             self._process.send([run.number, None])
 
     def close(self) -> None:
-        self._process.close()
+        if self._is_ready:
+            self._process.close()
+        else:  # it has started nothing yet, and would first finish importing torch
+            self._process.end()
 
     def last_words(self) -> str:
         return self._process.last_words()

@@ -56,6 +56,12 @@ class Desk:
         free = [id for id, one in kept.items() if not one or one.standing != Outcome.BLOCKED.value]
         return next(iter(free or left), None)
 
+    def worked_on(self, ids: Sequence[str]) -> str | None:
+        """What to go on with: the first open one of the unit that was checked last."""
+        when = {id: self.state.results[id].when for id in ids if id in self.state.results}
+        last = {id.split(".")[0] for id, time in when.items() if time == max(when.values())}
+        return self.first_open(id for id in ids if id.split(".")[0] in last) or self.first_open(ids)
+
     def remember(self, scores: Iterable[ExerciseScore]) -> bool:
         """Keep how these stand; False where that cannot be written."""
         self.state.note(self.course, self.texts, scores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import io
 import json
 import os
@@ -25,6 +26,7 @@ _BYTES_MOST = 1_000_000  # of one module: a hundred times what anyone writes
 _NOTEBOOK_MOST = 16_000_000  # bytes of a notebook, which holds pictures too
 _FILES_MOST = 2_000  # Python files of one submission that are looked at
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
+_REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
 _LEVELS = 3  # of folders that are looked into
 
 
@@ -200,7 +202,7 @@ def _read(
     modules: dict[str, Module] = {}
     preferred = []
     for unit in units:
-        forms = {name: here[name] for name in _forms(unit) if name in here}
+        forms = {name: here[name] for name in file_names(unit) if name in here}
         if not forms:
             continue
         names_of = units[unit] if isinstance(units, Mapping) else ()
@@ -221,7 +223,7 @@ def _read(
     return Submission(id, modules, tuple(strays), tuple(notes), tuple(passed_by))
 
 
-def _forms(unit: str) -> tuple[str, ...]:
+def file_names(unit: str) -> tuple[str, ...]:
     """The files that may hold a unit; where nobody has worked on any, the first counts."""
     return f"{unit}.py", f"{unit}.ipynb", f"{unit}.zh.ipynb"
 
@@ -250,7 +252,8 @@ def _worked_on(forms: Mapping[str, _Found], notes: list[Message]) -> str:
     if len(forms) == 1:
         return next(iter(forms))
     given = {name: digest for found in forms.values() for name, digest in found.given.items()}
-    done = {name: cells.changed(found.text, given) for name, found in forms.items()}
+    all_given = tuple(sorted(given.items()))
+    done = {name: _changes(found.text, all_given) for name, found in forms.items()}
     if not given:  # a notebook of their own making
         done = {name: -found.text.count("NotImplementedError") for name, found in forms.items()}
     first = max(done, key=lambda name: done[name])
@@ -294,7 +297,7 @@ def _top(names: Sequence[str], units: Units) -> tuple[str, list[str]]:
     """The folder in which most of the units lie, of equals the shallowest; and those that hold
     modules of the same names.
     """
-    wanted = {name: unit for unit in units for name in _forms(unit)}
+    wanted = {name: unit for unit in units for name in file_names(unit)}
     held: dict[str, set[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -339,25 +342,35 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     return blob.decode("cp1252", errors="replace").replace("\r\n", "\n")
 
 
+@functools.lru_cache(maxsize=32)  # `watch` reads all of a folder after each save
+def _book(text: str, names: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
+    """The module that a notebook makes, the cells that were left out, and what was handed out."""
+    book = json.loads(text)
+    sources = [cell["source"] for cell in book["cells"] if cell["cell_type"] == "code"]
+    found = [
+        Cell(f"code cell {number}", source if isinstance(source, str) else "".join(source))
+        for number, source in enumerate(sources, 1)
+    ]
+    return *cells.module(found, names), cells.given(book)
+
+
+@functools.lru_cache(maxsize=64)
+def _changes(text: str, given: tuple[tuple[str, str], ...]) -> int:
+    return cells.changed(text, dict(given))
+
+
 def _notebook(
     files: _Folder | _Zip, path: str, names: Collection[str], notes: list[Message]
 ) -> _Found:
     """What of a notebook makes the unit; see `cells`."""
     name = path.rpartition("/")[2]
     text = _decode(name, files.read(path, _NOTEBOOK_MOST + 1), _NOTEBOOK_MOST, notes)
+    read = _book if len(text) < _REMEMBERED else _book.__wrapped__
     try:
-        book = json.loads(text)
-        code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
-        sources = [cell["source"] for cell in code]
-        found = [
-            Cell(f"code cell {number}", text if isinstance(text, str) else "".join(text))
-            for number, text in enumerate(sources, 1)
-        ]
-        given = cells.given(book)
+        text, left_out, given = read(text, tuple(names))
     except (ValueError, KeyError, TypeError, RecursionError):
         notes.append(say("{file} is not a notebook that can be read.", file=name))
         return _Found("")
-    text, left_out = cells.module(found, names)
     if left_out:
         words = say("{file}: what is no Python was left out: {cells}", file=name,
                     cells=_listed(left_out))  # fmt: skip

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -361,6 +362,11 @@ def _output(command: list[str]) -> str:
     return done.stdout.decode("utf-8", "replace").strip()
 
 
+def _width(text: str) -> int:
+    """Columns of a terminal: a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def show(language: Language, machine: Machine | None = None) -> int:
     """Print a line for each thing that was looked at, and how to mend it.
 
@@ -368,12 +374,14 @@ def show(language: Language, machine: Machine | None = None) -> int:
         How many are wrong.
     """
     words = {OK: language("ok"), NOTE: language("note"), WRONG: language("WRONG")}
+    margin = 2 + max(map(_width, words.values()))
     wrong = 0
     for one in examine(machine or Machine()):
         wrong += one.state == WRONG
-        print(f"{words[one.state]:6} {language.render(one.what)}", flush=True)
+        state = words[one.state]
+        print(state + " " * (margin - _width(state)) + language.render(one.what), flush=True)
         if one.how:
-            print(f"       {language.render(one.how)}", flush=True)
+            print(" " * margin + language.render(one.how), flush=True)
     print()
     if wrong:
         print(language("{count} wrong: begin with the first, then run this again.", count=wrong))

@@ -104,6 +104,8 @@ class CheckResult:
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
     telling: bool = False  # that value is one that little else would give
     printed: str = ""
+    # What was expected and found, to be drawn: no part of what makes two failures alike
+    picture: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """What is not as by default: most checks pass, and have nothing more to say."""

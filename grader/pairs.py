@@ -113,7 +113,7 @@ class Pairs:
     def told_of(self, ids: Sequence[str], suites: Collection[str] = SUITES) -> Told:
         """What the reports say of these mistakes together: nothing, if they clash."""
         told = Told()
-        attempts = list(self._attempts(ids, [self._exercise], "grade" in suites) or ())
+        attempts = self._ends(ids, "grade" in suites)
         if attempts:
             results = self._compared(attempts)
             for suite, size in itertools.product(suites, range(len(ids) + 1)):
@@ -150,14 +150,23 @@ class Pairs:
         return Told(counts, [f"{where} is called {name}{without}" for name in sorted(wrong)])
 
     def _may_as_well_be(self, name: str, ids: Sequence[str], attempts: Sequence[Attempt]) -> bool:
-        """Put into the code as well, or in place of what is there, it changes nothing."""
+        """Put into the code, too, or in place of one there, it changes nothing; or it would change
+        nothing if it were not for the others.
+        """
         hidden = any(attempt.check.hidden for attempt in attempts)
         for size in range(len(ids) + 1):
             for others in itertools.combinations(ids, size):
-                again = self._attempts([name, *others], [self._exercise], hidden)
-                if again is not None and all(map(_alike, attempts, again)):
+                ends = self._ends((name, *others), hidden)
+                if ends and any(
+                    all(map(prove.alike, ends, known))
+                    for known in (attempts, self._ends(others, hidden))
+                ):
                     return True
         return False
+
+    def _ends(self, ids: Sequence[str], hidden: bool) -> list[Attempt]:
+        """How the exercise's checks end on these mistakes together; none do if they clash."""
+        return list(self._attempts(ids, [self._exercise], hidden) or ())
 
     def _attempts(
         self, ids: Iterable[str], exercises: Iterable[str], hidden: bool
@@ -211,13 +220,6 @@ class Pairs:
         }
 
 
-def _alike(one: Attempt, other: Attempt) -> bool:
-    """A check ends in the same way."""
-    if one.signature is None or other.signature is None:
-        return one.outcome is other.outcome
-    return one.signature.fits(other.signature)
-
-
 def run(targets: Sequence[str]) -> int:
     """Try the mistakes of the units or exercises that are named, or of all.
 
@@ -264,11 +266,12 @@ def _table(suite: str, told: Mapping[str, Told]) -> Table:
                  "one new", "both new", "alone new"):  # fmt: skip
         table.add_column(name, justify="left" if name == "exercise" else "right", no_wrap=True)
     whole = Told()
-    for part in told.values():
-        whole.add(part)
-    for row, part in [*told.items(), ("all", whole)]:
+    for row, part in told.items():
+        if row == ACROSS:  # other pairs than those of one exercise
+            table.add_row("all", *_figures(suite, whole.counts))
         if any(key[0] == suite for key in part.counts):
             table.add_row(row, *_figures(suite, part.counts))
+        whole.add(part)
     return table
 
 

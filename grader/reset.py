@@ -1,7 +1,11 @@
-"""A fresh stub in the place of what a student has written; what stood there is kept."""
+"""A fresh stub in the place of what a student has written; what stood there is kept.
+
+Of a module, a definition is replaced, or all of it; of a notebook, definitions in its cells.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -9,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import given
-from grader.course import Course, CourseError
+from grader.course import CourseError
 from grader.definitions import names_of, spans
+from grader.desk import Desk
 
 KEPT = ".kept"
 
@@ -34,41 +39,57 @@ class Reset:
     whole: bool
 
 
-def reset(course: Course, path: Path, unit: str, names: Sequence[str], whole: bool) -> Reset:
-    """Put back what was handed out.
+def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
+    """Put back what was handed out, in the file that counts.
 
     Args:
-        course: the table.
-        path: the student's folder.
-        unit: whose module.
+        desk: the student's.
+        unit: whose module or notebook.
         names: the exercises in it, without the unit before them.
-        whole: replace the module and not only these.
+        whole: replace a module and not only these.
 
     Raises:
         ResetError: there is no place for it.
     """
-    file = path / f"{unit}.py"
+    course = desk.course
+    module = desk.submission.modules.get(unit)
+    file = Path(module.path) if module else desk.path / f"{unit}.py"
     fresh = given.modules(course)[unit]
     before = file.read_bytes() if file.exists() else b""
-    if not before and (path / f"{unit}.ipynb").exists():
-        raise ResetError(
-            f"{path / unit}.ipynb is a notebook, and only modules can be reset. Take the cell from"
-            " the notebook that you were given."
-        )
     text = before.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    whole = whole or not text.strip()
+    is_notebook = file.suffix == ".ipynb"
+    whole = not is_notebook and (whole or not text.strip())
     after = fresh
     if not whole:
         after = text
         for name in names:
-            after = replaced(after, fresh, name, names_of(course, unit), file)
+            put = _in_notebook if is_notebook else replaced
+            after = put(after, fresh, name, names_of(course, unit), file.name)
     kept = _keep(file) if before else None
     newline = "\r\n" if b"\r\n" in before else "\n"
     file.write_bytes(after.replace("\n", newline).encode())
     return Reset(file, kept, whole)
 
 
-def replaced(text: str, fresh: str, name: str, names: tuple[str, ...], file: Path) -> str:
+def _in_notebook(text: str, fresh: str, name: str, names: tuple[str, ...], file: str) -> str:
+    """A notebook with one definition as it was handed out, in the cell that has it."""
+    try:
+        book = json.loads(text)
+        cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+        sources = ["".join(cell["source"]) for cell in cells]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ResetError(f"{file} is not a notebook that can be read.") from None
+    outer = name.split(".")[0]
+    for cell, source in reversed([*zip(cells, sources)]):  # of two, the later one counts
+        if outer in spans(source, names):
+            new = replaced(source, fresh, name, names, file).rstrip("\n")
+            as_list = isinstance(cell["source"], list)
+            cell["source"] = new.splitlines(keepends=True) if as_list else new
+            return json.dumps(book, ensure_ascii=False, indent=1) + "\n"  # as Jupyter writes it
+    raise ResetError(f"No cell of {file} defines {outer}: take it from the notebook as you got it.")
+
+
+def replaced(text: str, fresh: str, name: str, names: tuple[str, ...], file: str) -> str:
     """A module with one definition as it was handed out. Of a class, the methods that are exercises
     of their own stay as they are.
     """

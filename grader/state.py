@@ -65,6 +65,7 @@ class State:
         self, course: Course, texts: Mapping[str, str], scores: Iterable[ExerciseScore]
     ) -> None:
         """Take in how these exercises stand."""
+        now = time.time()
         for score in scores:
             if any(check.outcome is Outcome.GRADER_ERROR for check in score.checks):
                 continue
@@ -72,7 +73,7 @@ class State:
             untouched = score.untouched
             standing = PASSED if score.passed else untouched.value if untouched else OPEN
             digest = definitions.digest(course, id, texts)
-            self.results[id] = Kept(digest, score.score, standing, time.time())
+            self.results[id] = Kept(digest, score.score, standing, now)
 
     def write(self, folder: Path) -> bool:
         """Write it, with what others have written meanwhile; False where that cannot be."""

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grader import course as courses
-from grader import naming
+from grader import hints, naming
 from grader.course import ROOT, Course, Unit
 from grader.judge import bank, prove
 from grader.judge.bank import Mistake
@@ -54,6 +54,7 @@ class Validation:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = self.bench.checks(exercises)
         self._clauses(unit)
+        self._hints(unit)
         right = list(self.bench.attempts(self.bench.solution, checks))
         for attempt in right:
             if attempt.outcome is not Outcome.PASSED:
@@ -106,6 +107,11 @@ class Validation:
             for check in self.bench.checks([exercise.id]):
                 if check.clause not in numbers:
                     self.holes.append(f"{check.id}: {exercise.id} has no clause {check.clause}")
+
+    def _hints(self, unit: Unit) -> None:
+        for id in hints.holes(self.course):
+            if self.course.exercises[id].unit == unit.name:
+                self.holes.append(f"docs/hints/{unit.name}.toml says nothing of {id}")
 
     def _accepted(self, variant: Submission, exercises: Iterable[str]) -> bool:
         tried = self.bench.attempts(variant, self.bench.checks(exercises))
@@ -161,7 +167,7 @@ class Validation:
             alike.setdefault((mistake.exercise, *ends), []).append(mistake)
         for group in alike.values():
             for one, other in itertools.combinations(group, 2):
-                if all(map(_indistinguishable, tried[one.id], tried[other.id])):
+                if all(map(prove.alike, tried[one.id], tried[other.id])):
                     self.holes.append(
                         f"mistakes {one.id} and {other.id} of {one.exercise} are the same under"
                         " every check"
@@ -197,13 +203,6 @@ class Validation:
                     f"tests/public/answers/{path.name} is not what the suite gives:"
                     " run `make answers`"
                 )
-
-
-def _indistinguishable(one: Attempt, other: Attempt) -> bool:
-    """A check ended alike on two submissions: on equal values, or else with equal words."""
-    if one.signature and other.signature and one.signature.found is not None:
-        return one.signature.fits(other.signature)
-    return str(one.error) == str(other.error)
 
 
 def _stubs(course: Course, bench: Bench) -> Submission:

@@ -16,21 +16,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from grader import children, definitions, hints, intake, keys
 from grader.check import Check, SessionError, Stopped
 from grader.course import Course
 from grader.desk import Desk
-from grader.model import CheckResult, Message, say
-from grader.report.language import Language
+from grader.model import CheckResult, say
+from grader.report.teller import Teller
 from grader.report.terminal import Terminal
 from grader.saves import Saves
 from grader.score import Score, score
 
 LIMIT_S = 5.0  # for one check: whoever waits for it has saved, and would know
-_KEYS = (("n", "next"), ("h", "hint"), ("a", "all"), ("q", "quit"))
+_HINT, _COMPARE = ("h", say("hint")), ("c", say("compare"))  # before it has passed, and after
+_NEXT, _ALL, _QUIT = ("n", say("next")), ("a", say("all")), ("q", say("quit"))
 
 
 class Watch:
@@ -41,8 +41,7 @@ class Watch:
         path: the student's folder.
         chosen: the exercises among which `next` and `all` go.
         limit_s: seconds that one check may take.
-        language: of what is printed.
-        console: where to.
+        tell: prints, in the student's language.
     """
 
     def __init__(
@@ -51,16 +50,15 @@ class Watch:
         path: Path,
         chosen: Sequence[str],
         limit_s: float,
-        language: Language,
-        console: Console,
+        tell: Teller,
     ):
         self._course = course
         self._desk = Desk(course, path)
         self._chosen = list(chosen)
         self._limit_s = limit_s
-        self._language = language
-        self._console = console
-        self._terminal = Terminal(console, language, detailed=True)
+        self._tell = tell
+        self._console = tell.console
+        self._terminal = Terminal(tell.console, tell.language, detailed=True)
         self._units = [unit.name for unit in course.units]
         self._inbox: queue.Queue[Callable[[], None]] = queue.Queue()
         self._over = False
@@ -76,12 +74,12 @@ class Watch:
             stack.callback(self._warm.close)
             stack.callback(self._stop)
             top = self._top()
-            paths = [top / f"{unit}{end}" for unit in self._units for end in (".py", ".ipynb")]
+            paths = [top / name for unit in self._units for name in intake.file_names(unit)]
             stack.callback(Saves(paths, partial(self._inbox.put, self._saved)).close)
             if keys.available():
                 stack.enter_context(keys.Keys(self._pressed))
                 self._listens = True
-            self._say(say("Getting ready: this takes some seconds, once."), "dim")
+            self._tell(say("Getting ready: this takes some seconds, once."), "dim")
             self._begin()
             while not self._over:
                 with contextlib.suppress(
@@ -109,7 +107,7 @@ class Watch:
         except intake.IntakeError as error:
             self._stop()
             self._clear()
-            self._console.print(Text(str(error), "yellow"), soft_wrap=True)
+            self._tell.text(str(error), "yellow")
             return
         now = self._desk.texts
         touched = definitions.changed(self._course, before, now)
@@ -128,6 +126,7 @@ class Watch:
         does = {
             "n": self._next,
             "h": self._hint,
+            "c": self._compare,
             "a": self._all,
             "q": self._quit,
             "\x03": self._quit,
@@ -139,7 +138,7 @@ class Watch:
         place = self._chosen.index(self._current) + 1 if self._current in self._chosen else 0
         found = self._desk.first_open([*self._chosen[place:], *self._chosen[:place]])
         if found is None:
-            self._say(say("All that you watch has passed."), "green")
+            self._tell(say("All that you watch has passed."), "green")
             self._prompt()
         else:
             self._go(found)
@@ -147,8 +146,15 @@ class Watch:
     def _hint(self) -> None:
         ladder = hints.climb(self._desk, self._current)
         for message in hints.told(ladder, self._current):
-            self._say(message)
+            self._tell(message)
         self._prompt()
+
+    def _compare(self) -> None:
+        if self._desk.has_passed(self._current):
+            advice = hints.load(self._course, self._course.exercises[self._current].unit)
+            if self._current in advice:
+                self._tell(say(advice[self._current].compare))
+            self._prompt()
 
     def _all(self) -> None:
         self._results.clear()
@@ -184,7 +190,7 @@ class Watch:
         def waiting(exercise: str) -> None:
             if exercise not in told:
                 words = say("{exercise} is still running ...", exercise=exercise)
-                self._inbox.put(partial(self._if_of, check, partial(self._say, words, "dim")))
+                self._inbox.put(partial(self._if_of, check, partial(self._tell, words, "dim")))
             told.add(exercise)
 
         try:
@@ -193,7 +199,7 @@ class Watch:
             return
         except SessionError as error:
             words = say("It could not be checked: {error}", error=str(error))
-            self._inbox.put(partial(self._if_of, check, partial(self._say, words, "red")))
+            self._inbox.put(partial(self._if_of, check, partial(self._tell, words, "red")))
             return
 
         def arrive() -> None:
@@ -244,7 +250,7 @@ class Watch:
         (one,) = self._scores([self._current]).exercises
         self._clear()
         for note in self._desk.submission.notes:
-            self._say(note, "yellow")
+            self._tell(note, "yellow")
         self._terminal.tell(one)
         names = {"name": one.exercise.name, "file": self._desk.file(self._current)}
         if one.passed:
@@ -256,13 +262,13 @@ class Watch:
         else:
             words = say("Mend `{name}` in {file}, and save.", **names)
         self._console.print()
-        self._say(words, "bold green" if one.passed else "bold cyan")
+        self._tell.line(words, "bold green" if one.passed else "bold cyan")
         self._prompt()
 
     def _show_all(self) -> None:
         self._clear()
         upcoming = self._course.after(self._chosen[-1])
-        terminal = Terminal(self._console, self._language, detailed=False)
+        terminal = Terminal(self._console, self._tell.language, detailed=False)
         terminal.show(
             self._scores(self._chosen), self._desk.submission, str(self._desk.path), upcoming
         )
@@ -272,16 +278,14 @@ class Watch:
         """The last line: which keys there are."""
         if self._listens:
             line = Text()
-            for key, does in _KEYS:
-                line.append(f" {key} ", "reverse").append(f" {self._language(does)}   ")
+            passed = self._desk.has_passed(self._current)
+            for key, does in (_NEXT, _COMPARE if passed else _HINT, _ALL, _QUIT):
+                line.append(f" {key} ", "reverse").append(f" {self._tell.language.render(does)}   ")
             self._console.print(line)
 
     def _clear(self) -> None:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._console.clear()
-
-    def _say(self, message: Message, style: str = "") -> None:
-        self._console.print(Text(self._language.render(message), style), soft_wrap=True)
 
 
 @contextlib.contextmanager

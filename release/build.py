@@ -71,15 +71,21 @@ def build(out: Path, names: Sequence[str] = ()) -> list[Finding]:
     for top in tops:
         shutil.rmtree(out / top, ignore_errors=True)
         (out / f"{top}.zip").unlink(missing_ok=True)
-    for part in chosen:
-        (out / part.folder).mkdir(parents=True, exist_ok=True)
-        part.write(out / part.folder)
+        fill(out, top)
     found = leaks([out / top for top in sorted({p.top for p in chosen if p.for_students})])
     if not found:
         for part in chosen:
             if part.folder == part.top:
                 archive.write(out / part.top, out / f"{part.top}.zip", part.inside)
     return found
+
+
+def fill(out: Path, top: str) -> None:
+    """Write one folder of a release: its own part, and those that lie in it."""
+    for part in PARTS.values():
+        if part.top == top:
+            (out / part.folder).mkdir(parents=True, exist_ok=True)
+            part.write(out / part.folder)
 
 
 def _claim(out: Path) -> None:

@@ -15,21 +15,23 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import ROOT, Course, tomllib
+from grader.report.language import Language
 from grader.subject.modules import PACKAGE
-from release import catalogue, stubs
+from release import catalogue, contracts, stubs
 
 TEMPLATE = Path(__file__).with_name("template") / "student"
 
 # The commands that students have, of grader/commands; what is started by name stands beside them.
-COMMANDS = ("check",)
-_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.report.github",
-               "grader.notebook", "grader.judge.warm",
+COMMANDS = ("check", "compare", "doctor", "hint", "progress", "reset", "submit", "watch")
+_BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "grader.notebook",
+               "grader.report.github",
                *(f"grader.commands.{name}" for name in COMMANDS))  # fmt: skip
 
 _AS_THEY_ARE = (
     "LICENSE", "course.toml", "grader/judge/pytest.ini", "tests/public/test_*.py",
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
-    "docs/hints/*.toml", "docs/lessons/**/*",
+    "docs/hints/*.toml", "grader/report/templates/page.html",
+    "grader/report/templates/student.html", "grader/report/templates/style.css",
 )  # fmt: skip
 
 STUDENTS_EXTRAS = ("lab",)  # what they may install besides, of pyproject.toml's
@@ -47,12 +49,17 @@ def write(folder: Path, course: Course | None = None, root: Path = ROOT) -> None
     for path in (*files, *grader_modules(root)):
         if path.is_file():
             _copy(path, folder / path.relative_to(root))
-    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/*.mo")):
+    for path in sorted(root.glob("grader/locale/*/LC_MESSAGES/grader.mo")):
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(catalogue.for_students(path.read_bytes(), course, root))
+    chinese = Language("zh", "contracts")
+    for unit in course.units:
+        _write(folder / f"docs/contracts/zh/{unit.name}.md", contracts.page(unit, course, chinese))
     for name, text in stubs.stubs(course).items():
         _write(folder / PACKAGE / name, text)
+        if name != "__init__.py":  # what `reset` gives back
+            _write(folder / "grader" / "given" / f"{name.removesuffix('.py')}.txt", text)
     for name, cut in {"Makefile": makefile, "pyproject.toml": project}.items():
         _write(folder / name, cut((root / name).read_text(encoding="utf-8")))
     needed = _requirements((root / "pyproject.toml").read_text(encoding="utf-8"))

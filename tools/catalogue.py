@@ -50,7 +50,11 @@ def _grader() -> Catalog:
         if path.parent.name in ("public", "hidden"):
             for title in _titles(path):
                 catalogue.add(title, locations=[(f"tests/{path.parent.name}/{path.name}", 0)])
-    for mistake in bank.mistakes(courses.load()):
+    course = courses.load()
+    for unit in course.units:
+        for text in (unit.title, unit.why):
+            catalogue.add(text, locations=[("course.toml", 0)])
+    for mistake in bank.mistakes(course):
         place = [(f"solutions/mistakes/{mistake.unit}.toml", 0)]
         catalogue.add(mistake.title, locations=place)
         catalogue.add(mistake.hint, locations=place)

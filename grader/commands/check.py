@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from grader import course as courses
 from grader.check import LIMIT_S, Check
 from grader.commands import OK, OPEN, TROUBLE, add_language, add_path, add_targets, seconds
 from grader.desk import Desk
+from grader.report.formats import FORMATS
 from grader.report.language import Language
 from grader.score import score
 
@@ -17,7 +17,12 @@ from grader.score import score
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_targets(parser)
     add_path(parser)
-    parser.add_argument("--json", action="store_true", help="print result.json instead")
+    parser.add_argument(
+        "--format", choices=("text", *FORMATS), default="text", help="of the report"
+    )
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="json", help="--format json"
+    )
     parser.add_argument(
         "--limit", type=seconds, default=LIMIT_S, help="seconds that one check may take"
     )
@@ -45,14 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     scores = score(course, chosen, check.results(waiting))
     desk.remember(scores.exercises)
-    if arguments.json:
-        print(
-            json.dumps(
-                record.result(scores, desk.submission, "public", language),
-                ensure_ascii=False,
-                indent=1,
-            )
-        )
+    if arguments.format != "text":
+        result = record.result(scores, desk.submission, "public", language)
+        print(FORMATS[arguments.format]([result], course, language), end="")
     else:
         upcoming = course.after(chosen[-1])
         Terminal(console, language, bool(arguments.targets)).show(

@@ -16,6 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from grader.desk import Desk
     from grader.report.teller import Teller
     from grader.reset import reset
 
@@ -25,18 +26,20 @@ def run(arguments: argparse.Namespace) -> int:
         tell(say("Say which exercise or unit shall be as it was given: make reset ONLY=..."))
         return TROUBLE
     chosen = course.select(arguments.targets)
+    desk = Desk(course, arguments.path)
     for unit in course.units:
         names = [e.name for e in unit.exercises if e.id in chosen]
         if not names:
             continue
-        done = reset(course, arguments.path, unit.name, names, len(names) == len(unit.exercises))
+        done = reset(desk, unit.name, names, len(names) == len(unit.exercises))
+        file = str(arguments.path / done.file.name)
         if done.whole:
-            tell.line(say("{file} is as it was given.", file=str(done.file)))
+            tell.line(say("{file} is as it was given.", file=file))
         else:
             words = say(
                 "{names} in {file}: as given. The rest of the file is as it was.",
                 names=", ".join(f"`{name}`" for name in names),
-                file=str(done.file),
+                file=file,
             )
             tell.line(words)
         if done.kept:

@@ -16,14 +16,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from grader.report.language import Language
+    from grader.report.teller import Teller
     from grader.watch import LIMIT_S, Watch
 
     course = courses.load()
     chosen = course.select(arguments.targets)
     limit_s = arguments.limit or LIMIT_S
-    language = Language(arguments.lang)
-    Watch(course, arguments.path, chosen, limit_s, language, Console(highlight=False)).run()
+    Watch(course, arguments.path, chosen, limit_s, Teller(arguments.lang)).run()
     return OK

@@ -61,8 +61,9 @@ def joined(text: str, others: Iterable[str]) -> str | None:
     """A source with the changes of several others in it, or None where these touch one another.
 
     What counts is what was changed, word by word, not the text by which an edit finds its place.
+    What several change in the same way is changed once.
     """
-    changes = sorted(change for other in others for change in _changes(text, other))
+    changes = sorted({change for other in others for change in _changes(text, other)})
     if any(first[1] >= second[0] for first, second in itertools.pairwise(changes)):
         return None
     words = _WORD.findall(text)
@@ -72,7 +73,7 @@ def joined(text: str, others: Iterable[str]) -> str | None:
 
 
 @functools.cache
-def _changes(text: str, changed: str) -> list[tuple[int, int, list[str]]]:
+def _changes(text: str, changed: str) -> list[tuple[int, int, tuple[str, ...]]]:
     """Which words have been replaced, from one to before another, and by what."""
     old, new = _WORD.findall(text), _WORD.findall(changed)
     start = _in_common(old, new)  # the rest alone is matched, which takes long
@@ -80,7 +81,7 @@ def _changes(text: str, changed: str) -> list[tuple[int, int, list[str]]]:
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [
-        (start + first, start + last, new[put_first:put_last])
+        (start + first, start + last, tuple(new[put_first:put_last]))
         for kind, first, last, put_first, put_last in matcher.get_opcodes()
         if kind != "equal"
     ]

@@ -17,7 +17,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from grader.model import Submission
 
 _PRINTED_MOST = 2000  # characters of one check's output that are shown
 
@@ -37,6 +40,11 @@ class Events:
         with self._lock:
             line = json.dumps({"event": event, "run": self.run} | fields)
             print(line, file=self._out, flush=True)
+
+    def fork(self) -> int:
+        """`os.fork`, at a moment when nobody is writing: the lock would never open in the fork."""
+        with self._lock:
+            return os.fork()
 
     def break_line(self) -> None:
         """Whoever was ended in the middle of a line has spoiled no more than that."""
@@ -150,9 +158,14 @@ class Session:
             result, signature = self._suite.run(check, subject, self._answers)
             self._answers.of(check.id).known.compared(result, signature)
 
+    def read(self, path: str) -> Submission:
+        """Read the student's folder; what is in it runs only when a check needs it."""
+        from grader import intake
+
+        return intake.read_folder(Path(path), self._course.definitions)
+
     def serve(self, request: dict[str, Any], events: Events) -> None:
         """Run the checks that are asked for, each result an event."""
-        from grader import intake
         from grader.judge.suite import ended
         from grader.judge.untouched import untouched
         from grader.model import Module, Outcome
@@ -161,7 +174,7 @@ class Session:
         from grader.subject.proxy import Subject
 
         units = [unit.name for unit in self._course.units]
-        submission = intake.read_folder(Path(request["path"]), self._course.definitions)
+        submission = self.read(request["path"])
         theirs = request["modules"].items()
         in_kernel = {unit: Module(unit, text, f"{unit}.ipynb") for unit, text in theirs}
         submission = replace(submission, modules={**submission.modules, **in_kernel})

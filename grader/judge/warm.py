@@ -42,18 +42,25 @@ def _serve(requests: int, events: Events) -> None:
         return
     gc.collect()
     gc.freeze()  # or a fork's first collection would copy all of memory
+    path = ""  # where the last run has read, as the next one will
     spares = [_Fork(session, events, requests)]  # one or none
     running: list[_Fork] = []  # the same
     events("ready")
     for line in _lines(requests):
-        if not spares:
-            spares.append(_Fork(session, events, requests))
-        if line is not None:
-            while running:
-                running.pop().end()
-            events.break_line()
-            running.append(spares.pop())
-            running[0].ask(line)
+        if line is None:
+            with contextlib.suppress(Exception):  # there may be no such folder
+                session.read(path)  # what does not change until then is read for all forks
+            spares = spares or [_Fork(session, events, requests)]
+            continue
+        while running:
+            running.pop().end()
+        events.break_line()
+        number, request = json.loads(line)
+        if request is not None:
+            path = request["path"]
+            running = spares or [_Fork(session, events, requests)]
+            spares = []
+            running[0].ask(number, line)
     for fork in spares + running:
         fork.end()
 
@@ -62,8 +69,8 @@ def _once(end: int, session: Session, events: Events) -> None:
     """Serve the one request that comes."""
     with os.fdopen(end, "rb") as file:
         line = file.readline()
-    events.run, request = json.loads(line or "[0, null]")
-    if request is not None:
+    if line:
+        events.run, request = json.loads(line)
         session.serve(request, events)
 
 
@@ -90,7 +97,7 @@ class _Fork:
     def __init__(self, session: Session, events: Events, requests: int):
         theirs, self._request = os.pipe()
         self._events = events
-        self._pid = os.fork()
+        self._pid = events.fork()
         if self._pid == 0:
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
@@ -102,11 +109,10 @@ class _Fork:
             os.setpgid(self._pid, self._pid)
         self._waits: threading.Thread | None = None
 
-    def ask(self, line: bytes) -> None:
+    def ask(self, number: int, line: bytes) -> None:
         """Hand it its request."""
         with contextlib.suppress(OSError):
             os.write(self._request, line + b"\n")
-        number = json.loads(line)[0]
         self._waits = threading.Thread(target=self._bury, args=(number,), daemon=True)
         self._waits.start()
 

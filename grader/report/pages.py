@@ -15,7 +15,9 @@ import jinja2
 
 from grader.course import Course, Exercise
 from grader.model import Outcome, say
+from grader.report import pictures
 from grader.report.language import Language
+from grader.report.pictures import Picture
 
 TEMPLATES = Path(__file__).resolve().with_name("templates")
 
@@ -83,6 +85,8 @@ class Reason(NamedTuple):
     lines: list[str]
     named: bool
     frames: str
+    picture: Picture | None
+    seen_in: int | None  # the clause where a picture shows the mistake, if it is another check's
 
 
 class Line(NamedTuple):
@@ -178,12 +182,19 @@ def _part(data: Json, exercise: Exercise, language: Language) -> Part:
     for check in data["checks"]:
         tests.setdefault(check["clause"], {}).setdefault(check["title"], []).append(check)
     told: dict[str, int] = {}
+    seen: dict[str, Json] = {}  # mistake -> the first check with a picture of it
+    for check in data["checks"]:
+        if check["mistake"] and check["picture"]:
+            seen.setdefault(check["mistake"], check)
     clauses = [
         Clause(
             clause["clause"],
             clause["points"],
             clause["max_points"],
-            [_line(test, told, language) for test in tests.get(clause["clause"], {}).values()],
+            [
+                _line(test, told, seen, language)
+                for test in tests.get(clause["clause"], {}).values()
+            ],
         )
         for clause in data["clauses"]
     ]
@@ -216,7 +227,9 @@ def _words(data: Json, exercise: Exercise, language: Language) -> Iterator[str]:
         yield language("(these points were set by hand: see the notes)")
 
 
-def _line(test: Sequence[Json], told: dict[str, int], language: Language) -> Line:
+def _line(
+    test: Sequence[Json], told: dict[str, int], seen: Mapping[str, Json], language: Language
+) -> Line:
     failed = [check for check in test if check["outcome"] != _PASSED]
     check = (failed or test)[0]
     outcome = check["outcome"]
@@ -234,6 +247,9 @@ def _line(test: Sequence[Json], told: dict[str, int], language: Language) -> Lin
     if cause and same_as is None:
         told[cause] = check["clause"]
         lines, frames = check["message"].split("\n"), "\n".join(check["frames"])
-        reason = Reason(lines, bool(check["mistake"]), frames)
+        shows = check if check["picture"] else seen.get(check["mistake"] or "", check)
+        drawn = pictures.read(shows["picture"], language) if shows["picture"] else None
+        clause = None if shows is check else shows["clause"]
+        reason = Reason(lines, bool(check["mistake"]), frames, drawn, clause)
     mark, style = _mark(not failed, outcome in _UNTOUCHED)
     return Line(mark, style, check["title"], verdict, same_as, reason)

@@ -77,7 +77,7 @@ def scatter(name: str, points: Sequence[tuple[float, float]], x: str, y: str, to
             clip_on=False,
         )
         axes.set_xlim(-0.03, 1.03)
-        axes.set_ylim(-1.05, 1.05)
+        axes.set_ylim(-1.05, 1.15)
         axes.grid(True, linewidth=0.5)
         return _svg(name, figure, told)
 

@@ -59,7 +59,7 @@ class Progress:
             detailed: list the exercises of all units, not only of the one that is being worked on.
         """
         rows = [self._row(id) for id in ids]
-        upcoming = self._desk.first_open(ids)
+        upcoming = self._desk.worked_on(ids)
         units = list(dict.fromkeys(row.exercise.unit for row in rows))
         console = self._tell.console
         console.print(self._units(units, rows))

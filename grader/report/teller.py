@@ -9,6 +9,7 @@ from rich.text import Text
 
 from grader.model import Message, say
 from grader.report.language import Language
+from grader.report.wrapping import wrap
 
 
 class Teller:
@@ -29,9 +30,7 @@ class Teller:
 
     def text(self, words: str, style: str = "", margin: int = 0) -> None:
         """Print what needs no translation."""
-        text = Text(words, style)
-        for line in text.wrap(self.console, max(20, self.console.width - margin)):
-            line.rstrip()
+        for line in wrap(Text(words, style), max(20, self.console.width - margin)):
             self.console.print(Text(" " * margin).append_text(line), soft_wrap=True)
 
     def line(self, message: Message, style: str = "") -> None:

@@ -81,10 +81,10 @@ class _Form:
 
     def __init__(self) -> None:
         self.known: set[object] = set()
-        self.places: dict[object, list[tuple[int, frozenset[int]]]] = defaultdict(list)
+        self.places: dict[object, list[tuple[int, range]]] = defaultdict(list)
         self.own: dict[int, set[int]] = {}
 
-    def add(self, secret: int, size: int, found: Iterable[tuple[object, frozenset[int]]]) -> None:
+    def add(self, secret: int, size: int, found: Iterable[tuple[object, range]]) -> None:
         self.own[secret] = set(range(size))
         for key, places in found:
             self.places[key].append((secret, places))
@@ -96,7 +96,7 @@ class _Form:
         for key in keys:
             for secret, places in self.places.get(key, ()):
                 if secret in chosen:
-                    self.own[secret] -= places
+                    self.own[secret].difference_update(places)
 
     def covered(self, keys: Iterable[object]) -> dict[int, tuple[float, int]]:
         """Secret -> the share of its own places that these keys cover, and the largest piece."""
@@ -104,7 +104,7 @@ class _Form:
         largest: dict[int, int] = defaultdict(int)
         for key in keys:
             for secret, places in self.places.get(key, ()):
-                own = places & self.own[secret]
+                own = self.own[secret].intersection(places)
                 found[secret] |= own
                 if len(own) > len(places) / 2:
                     largest[secret] = max(largest[secret], len(places))
@@ -115,22 +115,6 @@ class _Form:
         }
 
 
-@dataclass(frozen=True)
-class Function:
-    """One function: its name, and what it is known by, with and without its arguments."""
-
-    name: str
-    whole: int
-    body: int
-    size: int
-
-    @classmethod
-    def of(cls, node: ast.FunctionDef) -> Function:
-        """What there is to know of a definition."""
-        code = forms.code_of(node)
-        return cls(node.name, forms.whole(node), forms.key(code), forms.size(code))
-
-
 @dataclass
 class Text:
     """One file's text in all normal forms, gathered from as many pieces as it has."""
@@ -138,7 +122,7 @@ class Text:
     verbatim: set[object]
     renamed: set[object]
     trees: set[object]
-    functions: list[Function]
+    functions: list[tuple[str, forms.Shape]]
     checks: set[int]
     streams: list[list[str]]  # tokens in their order
 
@@ -179,28 +163,28 @@ class Comparison:
         }
         self._shapes.update(map(forms.shape, runs["renamed"][1]))
         for name, (length, keys) in runs.items():
-            spans = ((key, frozenset(range(i, i + length))) for i, key in enumerate(keys))
+            spans = ((key, range(i, i + length)) for i, key in enumerate(keys))
             self._forms[name].add(number, len(found), spans)
         code = forms.code_of(secret.function)
         trees = ((tree.key, tree.nodes) for tree in forms.subtrees(code, SUBTREE))
-        self._forms["trees"].add(number, forms.size(code), trees)
+        self._forms["trees"].add(number, forms.shape_of(secret.function).size, trees)
 
     def _whole_functions(
         self, given: Text, public: Text
     ) -> tuple[dict[tuple[str, int], Secret], dict[int, Secret]]:
         """Functions that are known as a whole: by their name, however short, and by their code."""
-        as_given = {one.whole for one in given.functions}
-        everybodys = {one.body for one in given.functions}
-        publics = everybodys | {one.body for one in public.functions}
+        as_given = {shape.whole for _, shape in given.functions}
+        everybodys = {shape.body for _, shape in given.functions}
+        publics = everybodys | {shape.body for _, shape in public.functions}
         named: dict[tuple[str, int], Secret] = {}
         bodies: dict[int, Secret] = {}
         for secret in self._known.secrets:
-            one = Function.of(secret.function)
-            if secret.kind != HIDDEN and one.whole not in as_given and one.name[:2] != "__":
-                named.setdefault((one.name, one.whole), secret)
+            name, shape = secret.function.name, forms.shape_of(secret.function)
+            if secret.kind != HIDDEN and shape.whole not in as_given and name[:2] != "__":
+                named.setdefault((name, shape.whole), secret)
             known = publics if secret.kind == HIDDEN else everybodys
-            if one.size >= LEAST and one.body not in known:
-                bodies.setdefault(one.body, secret)
+            if shape.size >= LEAST and shape.body not in known:
+                bodies.setdefault(shape.body, secret)
         return named, bodies
 
     def read(self, pieces: Iterable[str]) -> Text:
@@ -218,9 +202,9 @@ class Comparison:
                 text.trees.update(one.key for one in forms.subtrees(tree.body, SUBTREE))
                 constants = forms.constants(tree)
                 for function in forms.functions(tree):
-                    text.functions.append(Function.of(function))
+                    text.functions.append((function.name, forms.shape_of(function)))
                     if function.decorator_list:
-                        text.checks.add(forms.whole(function, constants))
+                        text.checks.add(forms.check_of(function, constants))
         return text
 
     def likenesses(self, text: Text) -> list[Likeness]:
@@ -252,9 +236,8 @@ class Comparison:
         for one in self.likenesses(text):
             if one.leak:
                 keep(one.secret, max(one.verbatim, one.renamed, one.tree), one.leak)
-        for function in text.functions:
-            named = self._named.get((function.name, function.whole))
-            secret = named or self._bodies.get(function.body)
+        for name, shape in text.functions:
+            secret = self._named.get((name, shape.whole)) or self._bodies.get(shape.body)
             if secret:
                 keep(secret, 1.0, "the whole function")
         for check in text.checks & self._checks.keys():

@@ -39,8 +39,9 @@ def variants(text: str) -> Iterator[str]:
     lines = text.split("\n")
     if sum(bool(_GUTTER.match(line)) for line in lines) > len(lines) / 3:
         yield "\n".join(_GUTTER.sub("", line) for line in lines)
-    if "<" in text:
-        yield html.unescape(re.sub(r"</?[a-zA-Z][^<>]*>", "", text))
+    if "<" in text:  # a tag may colour half a word, or end a line
+        for instead in ("", "\n"):
+            yield html.unescape(re.sub(r"</?[a-zA-Z][^<>]*>", instead, text))
     if "&" in text:
         yield html.unescape(text)
     if re.search(r"%[0-9A-Fa-f]{2}", text):
@@ -113,7 +114,8 @@ def _constants(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Constant):
             text = _string(node)
         elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            text = "\n".join(map(_string, node.elts))
+            parts = list(map(_string, node.elts))
+            text = ("" if max(map(len, parts), default=0) < 2 else "\n").join(parts)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             text = "".join(map(_string, _summands(node)))
         else:

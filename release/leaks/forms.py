@@ -82,7 +82,7 @@ class Subtree:
     """A statement or an expression."""
 
     key: int  # equal for equal code, whatever its names
-    nodes: frozenset[int]  # numbers of its nodes in the tree that it comes from
+    nodes: range  # numbers of its nodes in the tree that it comes from
 
 
 def subtrees(nodes: Iterable[ast.AST], least: int) -> list[Subtree]:
@@ -93,18 +93,36 @@ def subtrees(nodes: Iterable[ast.AST], least: int) -> list[Subtree]:
     return reader.found
 
 
-def key(nodes: Iterable[ast.AST]) -> int:
-    """What code is known by as a whole, whatever its names."""
-    reader = _Reader(0)
-    return hash(_by_order(tuple(atom for node in nodes for atom in reader.read(node))))
+@dataclass(frozen=True)
+class Shape:
+    """What a function is known by, whatever its names.
+
+    Attributes:
+        whole: of arguments and code.
+        body: of the code alone.
+        size: how many nodes of its code a comparison looks at.
+    """
+
+    whole: int
+    body: int
+    size: int
 
 
-def size(nodes: Iterable[ast.AST]) -> int:
-    """How many nodes a comparison of this code looks at."""
-    reader = _Reader(0)
-    for node in nodes:
-        reader.read(node)
-    return reader.count
+@functools.lru_cache(maxsize=1 << 13)
+def shape_of(node: ast.FunctionDef) -> Shape:
+    """What a function is known by."""
+    arguments, code = _Reader(), _Reader()
+    taken = arguments.read(node.args)
+    done = [atom for statement in code_of(node) for atom in code.read(statement)]
+    whole, body = _by_order((*taken, *done)), _by_order(tuple(done))
+    return Shape(hash(whole), hash(body), code.count)
+
+
+def check_of(node: ast.FunctionDef, constants: Mapping[str, object]) -> int:
+    """What a check is known by: its decorators and its code, with a module's constants in it."""
+    reader, filled = _Reader(), _Filled(constants)
+    parts = [filled.visit(part) for part in (*node.decorator_list, *code_of(node))]
+    return hash(_by_order(tuple(atom for part in parts for atom in reader.read(part))))
 
 
 # What says nothing about what code does.
@@ -112,10 +130,21 @@ _SKIPPED = {"annotation", "ctx", "decorator_list", "kind", "returns", "type_comm
             "type_ignores", "type_params"}  # fmt: skip
 
 
-class _Reader:
-    """Reads trees into lists of atoms: types, constants, names."""
+@functools.cache
+def _told(fields: tuple[str, ...]) -> list[str]:
+    """Of a node's fields those that count; a definition's own name does not."""
+    named = {"name"} if "decorator_list" in fields else set()
+    return [field for field in fields if field not in _SKIPPED | named]
 
-    def __init__(self, least: int):
+
+class _Reader:
+    """Reads trees into lists of atoms: types, constants, names.
+
+    Args:
+        least: so many nodes make a subtree that is kept in `found`; none is by default.
+    """
+
+    def __init__(self, least: int = 0):
         self._least = least
         self.count = 0
         self.found: list[Subtree] = []
@@ -130,23 +159,23 @@ class _Reader:
         elif isinstance(node, ast.arg):
             atoms = ["arg", _OWN + node.arg]
         else:
-            atoms = [type(node).__name__, *self._fields(node)]
-        if self.count - first >= self._least:
+            atoms = [type(node).__name__]
+            for name in _told(node._fields):
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    if name == "body":
+                        value = value[_documented(value) :]
+                    elif name == "keywords":
+                        value = sorted(value, key=lambda one: one.arg or "")
+                    for item in value:
+                        atoms += self.read(item) if isinstance(item, ast.AST) else [repr(item)]
+                else:
+                    atoms += self.read(value) if isinstance(value, ast.AST) else [repr(value)]
+                atoms.append(name)
+        if self._least and self.count - first >= self._least:
             key = hash(_by_order(tuple(atoms)))
-            self.found.append(Subtree(key, frozenset(range(first, self.count))))
+            self.found.append(Subtree(key, range(first, self.count)))
         return atoms
-
-    def _fields(self, node: ast.AST) -> Iterator[object]:
-        for name, value in ast.iter_fields(node):
-            if name in _SKIPPED or (name == "name" and hasattr(node, "decorator_list")):
-                continue
-            if name == "body" and isinstance(value, list):
-                value = value[_documented(value) :]
-            if name == "keywords":
-                value = sorted(value, key=lambda one: one.arg or "")
-            for item in value if isinstance(value, list) else [value]:
-                yield from self.read(item) if isinstance(item, ast.AST) else [repr(item)]
-            yield name
 
 
 def _documented(body: list[ast.stmt]) -> int:
@@ -171,14 +200,6 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
             yield child
         else:
             yield from functions(child)
-
-
-def whole(node: ast.FunctionDef, constants: Mapping[str, object] | None = None) -> int:
-    """What a function is known by, arguments included; with constants, its decorators too."""
-    if constants is None:
-        return key([node.args, *code_of(node)])
-    parts = [*node.decorator_list, *code_of(node)]
-    return key(_Filled(constants).visit(part) for part in parts)
 
 
 class _Filled(ast.NodeTransformer):

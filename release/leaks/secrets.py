@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,12 +72,13 @@ def collect(course: Course, root: Path = ROOT) -> Known:
     public = _texts(root / "tests" / "public")
     hidden = _texts(root / "tests" / "hidden")
     solution = bank.solution(course).modules
-    as_given = {forms.whole(f) for text in given.values() for f in forms.functions(ast.parse(text))}
+    functions = [f for text in given.values() for f in forms.functions(ast.parse(text))]
+    as_given = {forms.shape_of(function).whole for function in functions}
     secrets: list[Secret] = []
     solved: set[int] = set()
     for unit, module in solution.items():
         found = list(_functions(SOLUTION, unit, module.text, as_given))
-        solved |= {forms.whole(secret.function) for secret in found}
+        solved |= {forms.shape_of(secret.function).whole for secret in found}
         secrets += found
     for path in sorted((root / "solutions" / "variants").rglob("*.py")):
         name = f"{path.parent.name}/{path.stem}"
@@ -95,12 +97,14 @@ def collect(course: Course, root: Path = ROOT) -> Known:
         constants = forms.constants(tree)
         for function in forms.functions(tree):
             is_check = function.name.startswith("test_")
-            check = forms.whole(function, constants) if is_check else 0
+            check = forms.check_of(function, constants) if is_check else 0
             secrets.append(Secret(HIDDEN, f"{file}: {function.name}", function, check))
     words = _names(hidden, public)
     secret = root / ".course-secret"
-    if secret.exists():
-        words[secret.read_text(encoding="utf-8").strip()] = "the course's secret"
+    kept = secret.read_text(encoding="utf-8") if secret.exists() else ""
+    for value in (kept.strip(), os.environ.get("GRADER_SECRET", "")):
+        if value:
+            words[value] = "the course's secret"
     return Known(secrets, edits, words, list(given.values()), public)
 
 
@@ -110,14 +114,17 @@ def _texts(folder: Path) -> dict[str, str]:
 
 def _functions(kind: str, name: str, text: str, known: set[int]) -> Iterator[Secret]:
     for function in forms.functions(ast.parse(text)):
-        if forms.whole(function) not in known:
+        if forms.shape_of(function).whole not in known:
             yield Secret(kind, f"{name}: {function.name}", function)
+
+
+_parsed = functools.cache(ast.parse)
 
 
 @functools.cache
 def _definition(module: str, name: str) -> str:
     """One definition out of a module, which is quicker to read again and again than all of it."""
-    body = ast.parse(module).body
+    body = _parsed(module).body
     place = next(i for i, node in enumerate(body) if getattr(node, "name", None) == name)
     # To the next one: where a block ends is a comment, and no part of the definition.
     end = body[place + 1].lineno - 1 if place + 1 < len(body) else None
@@ -131,8 +138,9 @@ def _plain(text: str) -> tuple[str, ...]:
 def _names(hidden: Mapping[str, str], public: Mapping[str, str]) -> dict[str, str]:
     """The names of the hidden checks. One that a check of another public unit has tells nothing."""
     found = {}
+    defined = {file: _defined(text) for file, text in public.items()}
     for file, text in hidden.items():
-        others = {n for name, t in public.items() if name != file for n in _defined(t)}
+        others = {name for other in defined if other != file for name in defined[other]}
         for name in _defined(text) - others:
             found[name] = f"the name of a hidden check ({file})"
     return found

@@ -17,6 +17,10 @@ _DEPTH_MOST = 8  # archives in archives, codes in codes
 _INVISIBLE = re.compile(
     r"\x1b\[[0-9;]*[A-Za-z]|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
 )
+# What word processors make of what was typed.
+_TYPESET = str.maketrans(
+    "\u2010\u2011\u2012\u2013\u2014\u2212\u2018\u2019\u201c\u201d", "------''\"\""
+)
 
 
 @dataclass
@@ -100,7 +104,7 @@ class _Unpacker:
 
     def text(self, text: str, depth: int, where: str) -> None:
         """Keep a text, its variants, and what is coded in it."""
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_TYPESET)
         if not text.strip() or text in self._seen:
             return
         self._seen.add(text)

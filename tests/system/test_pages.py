@@ -8,13 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from grader.model import CheckResult, Outcome, Submission, say
-from grader.report import classpage, pages, record
-from grader.report.language import Language
-from grader.score import ExerciseScore, Score
+from grader.model import Outcome, say
+from grader.report import classpage, pages
+from tests.system.made import ENGLISH, OTHER, SOFTMAX, result, unreadable, wrong
 
-ENGLISH = Language("en")
-SOFTMAX = "attention.stable_softmax"
 HOSTILE = [
     "<script>alert(1)</script>",
     "</style><script>alert(1)</script>",
@@ -68,34 +65,6 @@ class Page(HTMLParser):
         return "".join(data for tag, data in self.texts if tag != "style")
 
 
-def check(course, exercise: str, clause: int, outcome=Outcome.PASSED, name="a", **more):
-    """A result of a check."""
-    title = more.pop("title", f"Clause {clause} holds.")
-    return CheckResult(f"{exercise}/{clause}/test_{name}", exercise, clause, title, outcome, **more)
-
-
-def result(course, name="ada", outcomes=None, notes=(), **of_exercise):
-    """A `result.json` of two exercises: outcomes of `stable_softmax` by clause, the rest passed."""
-    scores = []
-    for id in (SOFTMAX, "masks.create_look_ahead_mask"):
-        exercise = course.exercises[id]
-        checks = []
-        for clause in range(1, len(exercise.points) + 1):
-            made = (outcomes or {}).get(clause) if id == SOFTMAX else None
-            checks.append(made or check(course, id, clause))
-        more = of_exercise if id == SOFTMAX else {}
-        scores.append(ExerciseScore(exercise, tuple(checks), **more))
-    submission = Submission(name, {})
-    return record.result(
-        Score(tuple(scores)), submission, "hidden", ENGLISH, ["walls"], notes=notes
-    )
-
-
-def wrong(course, clause=1, outcome=Outcome.WRONG_VALUE, **more):
-    words = more.pop("message", (say("expected 1; found 2"),))
-    return check(course, SOFTMAX, clause, outcome, message=words, **more)
-
-
 def student(course, found) -> Page:
     return Page(pages.student(found, course, ENGLISH))
 
@@ -119,13 +88,12 @@ def both(course, results) -> Iterator[Page]:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_are_text(course, text) -> None:
     failed = wrong(
-        course,
         message=(say("Your code raised {type}: {text}", type="E", text=text),),
         frames=(f"attention.py, line 1\n  {text}",),
         title=text,
     )
     notes = [say("{text}", text=text)]
-    honest = result(course, "honest", {1: wrong(course, mistake="m")})
+    honest = result(course, "honest", {1: wrong(mistake="m")})
     pages_of_it = list(both(course, [result(course, text, {1: failed}, notes), honest]))
     for number, page in enumerate(pages_of_it):
         names = {tag for tag, _ in page.tags}
@@ -150,7 +118,7 @@ def test_names_of_people_stay_as_they_are() -> None:
 
 
 def test_nothing_is_fetched_and_nothing_runs(course) -> None:
-    for page in both(course, [result(course, "ada", {1: wrong(course)})]):
+    for page in both(course, [result(course, "ada", {1: wrong()})]):
         policy = [m["content"] for m in page.all("meta") if "http-equiv" in m]
         assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
         assert not page.all("script")
@@ -164,8 +132,8 @@ def test_nothing_is_fetched_and_nothing_runs(course) -> None:
 
 def test_landmarks_headings_tables(course) -> None:
     results = [
-        result(course, "ada", {1: wrong(course, mistake="m"), 2: wrong(course, 2)}),
-        result(course, "bob", {1: wrong(course, 1, Outcome.GRADER_ERROR)}),
+        result(course, "ada", {1: wrong(mistake="m"), 2: wrong(2)}),
+        result(course, "bob", {1: wrong(1, Outcome.GRADER_ERROR)}),
     ] + [result(course, f"s{n}") for n in range(4)]
     for page in both(course, results):
         assert page.all("html") == [{"lang": "en"}]
@@ -214,13 +182,10 @@ def test_contrast_is_enough_for_aa_in_every_mode() -> None:
 
 
 def test_points_clauses_and_reasons(course) -> None:
-    failed = wrong(course, 1, message=(say("T."), say("H."), say("expected 1")), mistake="m",
+    failed = wrong(1, message=(say("T."), say("H."), say("expected 1")), mistake="m",
                    frames=("attention.py, line 7\n  return x",))  # fmt: skip
-    page = student(course, result(course, "ada", {1: failed, 2: wrong(course, 2)}))
-    most = (
-        course.exercises[SOFTMAX].max_score
-        + course.exercises["masks.create_look_ahead_mask"].max_score
-    )
+    page = student(course, result(course, "ada", {1: failed, 2: wrong(2)}))
+    most = course.exercises[SOFTMAX].max_score + course.exercises[OTHER].max_score
     gone = sum(course.exercises[SOFTMAX].points[:2])
     assert f"{most - gone:g} of {most:g} points" in page.text
     assert "1 of 2 exercises passed" in page.text
@@ -231,13 +196,13 @@ def test_points_clauses_and_reasons(course) -> None:
 
 
 def test_the_same_reason_is_told_once(course) -> None:
-    page = student(course, result(course, "ada", {n: wrong(course, n) for n in (1, 2, 3)}))
+    page = student(course, result(course, "ada", {n: wrong(n) for n in (1, 2, 3)}))
     assert page.text.count("expected 1; found 2") == 1
     assert page.text.count("as in clause 1") == 2
 
 
 def test_a_test_with_several_inputs_is_one_line(course) -> None:
-    found = result(course, "ada", {1: wrong(course, name="x[1]")})
+    found = result(course, "ada", {1: wrong(name="x[1]")})
     checks = found["exercises"][0]["checks"]
     checks.append({**checks[0], "id": f"{SOFTMAX}/1/test_x[2]", "outcome": "passed", "message": ""})
     page = student(course, found)
@@ -253,9 +218,9 @@ def test_a_test_with_several_inputs_is_one_line(course) -> None:
     ],
 )
 def test_what_is_special_is_said_in_words(course, of_exercise, said) -> None:
-    found = result(course, "ada", {1: wrong(course)}, **of_exercise)
+    found = result(course, "ada", {1: wrong()}, **of_exercise)
     assert said in student(course, found).text
-    assert said not in student(course, result(course, "ada", {1: wrong(course)})).text
+    assert said not in student(course, result(course, "ada", {1: wrong()})).text
 
 
 def test_adjustments_are_notes(course) -> None:
@@ -264,7 +229,7 @@ def test_adjustments_are_notes(course) -> None:
 
 
 def test_no_verdict_is_no_zero(course) -> None:
-    broken = wrong(course, 1, Outcome.GRADER_ERROR, message=(say("The grader failed here"),))
+    broken = wrong(1, Outcome.GRADER_ERROR, message=(say("The grader failed here"),))
     found = result(course, "bob", {1: broken})
     page = student(course, found)
     assert "There is no verdict" in page.text
@@ -280,9 +245,8 @@ def test_no_verdict_is_no_zero(course) -> None:
 
 
 def test_what_cannot_be_read_has_a_page(course) -> None:
-    found = {"schema": 1, "submission": "x", "status": "unreadable", "notes": ["x.zip is no zip"]}
-    assert "x.zip is no zip" in student(course, found).text
-    assert "x.zip is no zip" in of_class(course, [found]).text
+    assert "x.zip is no zip" in student(course, unreadable()).text
+    assert "x.zip is no zip" in of_class(course, [unreadable()]).text
 
 
 def test_unsafe_is_said_on_every_page(course) -> None:
@@ -293,10 +257,7 @@ def test_unsafe_is_said_on_every_page(course) -> None:
 
 
 def test_nothing_that_was_printed_is_shown(course) -> None:
-    assert (
-        "SECRET"
-        not in student(course, result(course, "a", {1: wrong(course, printed="SECRET")})).text
-    )
+    assert "SECRET" not in student(course, result(course, "a", {1: wrong(printed="SECRET")})).text
 
 
 # The class
@@ -305,7 +266,7 @@ def test_nothing_that_was_printed_is_shown(course) -> None:
 def test_what_to_teach_again_comes_first(course) -> None:
     def one(name, mistake):
         words = (say(f"Title of {mistake}."), say(f"Hint of {mistake}."), say("expected 1"))
-        return result(course, name, {1: wrong(course, message=words, mistake=mistake)})
+        return result(course, name, {1: wrong(message=words, mistake=mistake)})
 
     page = of_class(
         course,
@@ -318,7 +279,7 @@ def test_what_to_teach_again_comes_first(course) -> None:
 
 
 def test_checks_that_nobody_and_everybody_passes(course) -> None:
-    results = [result(course, n, {1: wrong(course, title="All lose this.")}) for n in "abc"]
+    results = [result(course, n, {1: wrong(title="All lose this.")}) for n in "abc"]
     text = of_class(course, results).text
     nobody = text[text.index("Checks that nobody passes") : text.index("Checks that the weak")]
     assert "All lose this." in nobody
@@ -334,7 +295,7 @@ def test_pages_are_the_same_bytes_again(course) -> None:
     def page() -> str:
         a_class = classpage.Class(course, ENGLISH)
         for n, name in enumerate("abcd"):
-            found = result(course, name, {1: wrong(course)} if n < 2 else {})
+            found = result(course, name, {1: wrong()} if n < 2 else {})
             code = f"def f():\n    return {n % 2} + [x {'*+'[n % 2]} 2 for x in y]\n" * 9
             a_class.add(found, {"attention": code}, n + 0.25)
         return a_class.page()

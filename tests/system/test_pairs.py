@@ -42,12 +42,14 @@ def measure(course: Course) -> Measure:
         ([("0", "1"), ("sum", "max")], "x.mean(1) + x.max(1)"),
         ([("x.mean(0)", "x.mean(1)"), ("mean", "min")], "x.min(1) + x.sum(1)"),
         ([("sum", "max"), ("mean", "min"), ("(0)", "()")], "x.min() + x.max(1)"),
+        ([("mean", "min"), ("mean(0) + x.sum", "min(0) + x.max")], "x.min(0) + x.max(1)"),
         ([("mean", "min"), ("mean", "max")], None),
         ([("x.mean(0)", "x"), ("0", "1")], None),
         ([("mean", "min"), ("x.mean", "mean")], None),
         ([], "x.mean(0) + x.sum(1)"),
     ],
-    ids=["apart", "apart, though one finds its place by the other's", "three", "the same word",
+    ids=["apart", "apart, though one finds its place by the other's", "three",
+         "one word changed by both in the same way", "the same word",
          "one inside the other", "one that the other takes away", "none"],
 )  # fmt: skip
 def test_changes_are_joined_where_they_do_not_touch(

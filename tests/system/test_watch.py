@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import hints
 from grader.check import Check
 from grader.children import Warm
 from grader.course import ROOT, Course
@@ -220,12 +221,26 @@ def test_keys(watched: Terminal, given: dict[str, str]) -> None:
     assert "attention.stable_softmax" in shown
     watched.press("n")
     assert "attention.scaled_dot_product_attention" in watched.until()
-    watched.press("h")
-    assert "1 of 3: " in watched.until()
+    for number in (1, 2):
+        watched.press("h")
+        assert f"{number} of 3: " in watched.until()
     watched.press("a")
     shown = watched.until()
     assert "of 7 exercises passed" in shown
     assert "masks.combine_masks" in shown
+
+
+@posix
+def test_what_has_passed_is_compared(watched: Terminal, course: Course) -> None:
+    text = (ROOT / "solutions" / "masks.py").read_text(encoding="utf-8")
+    shown = watched.save("masks", text)
+    assert "has passed." in shown
+    assert "c  compare" in shown
+    assert "h  hint" not in shown
+    watched.press("c")
+    id = next(id for id in course.select(["masks"]) if f"`{id.split('.')[1]}` has passed." in shown)
+    told = "".join(watched.until().split())
+    assert "".join(hints.load(course, "masks")[id].compare.split()) in told
 
 
 # How it ends.
