@@ -12,7 +12,9 @@ from grader.report.terminal import Terminal
 from grader.score import ExerciseScore
 
 _WIDTH = 80  # as of a terminal
-_FORM = '<pre style="white-space: pre-wrap; line-height: 1.35; margin: 0">{code}</pre>'
+# Notebooks break words in a <pre>, and pictures of tensors must not be wrapped at all.
+_STYLE = "white-space: pre; word-break: normal; overflow-x: auto; line-height: 1.35; margin: 0"
+_FORM = f'<pre style="{_STYLE}">{{code}}</pre>'
 
 
 def told(exercises: Iterable[ExerciseScore], language: Language) -> tuple[str, str]:

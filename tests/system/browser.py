@@ -34,6 +34,11 @@ PICTURES = ROOT / "docs" / "images" if os.environ.get("UPDATE_SCREENSHOTS") else
 
 _HEADLESS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
+_SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},  # all cells, those out of sight too
+    "apputils-extension/notification": {"fetchNews": "false"},
+}
+
 _PASTE = """
 const data = new DataTransfer();
 data.setData("text/plain", arguments[1]);
@@ -48,10 +53,10 @@ def jupyter(folder: Path, scratch: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = scratch / "settings" / "@jupyterlab" / "notebook-extension"
-    settings.mkdir(parents=True)
-    whole = {"windowingMode": "none"}  # all cells are in the page, also those out of sight
-    (settings / "tracker.jupyterlab-settings").write_text(json.dumps(whole), encoding="utf-8")
+    for plugin, values in _SETTINGS.items():
+        path = scratch / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(values), encoding="utf-8")
     environment = os.environ | {
         "JUPYTERLAB_SETTINGS_DIR": str(scratch / "settings"),
         "JUPYTER_DATA_DIR": str(scratch / "data"),
@@ -105,7 +110,7 @@ def until(ready: Callable[[], Any], limit_s: float = 90) -> Any:
 class Browser:
     """A window."""
 
-    def __init__(self, scratch: Path, width: int = 1000, height: int = 900):
+    def __init__(self, scratch: Path, width: int = 1280, height: int = 800):
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         data = f"--user-data-dir={scratch / 'chromium'}"
@@ -129,11 +134,12 @@ class Browser:
     def text(self) -> str:
         return str(self.driver.find_element("tag name", "body").text)
 
-    def picture(self, name: str, scratch: Path) -> None:
-        """Keep what is seen, small."""
+    def picture(self, name: str, scratch: Path, of: str = "body") -> None:
+        """Keep what is seen of an element, small."""
         from PIL import Image  # matplotlib brings it
 
-        whole = Image.open(io.BytesIO(self.driver.get_screenshot_as_png()))
+        (element,) = self.find(of)
+        whole = Image.open(io.BytesIO(element.screenshot_as_png))
         folder = PICTURES or scratch
         folder.mkdir(parents=True, exist_ok=True)
         whole.convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
@@ -186,13 +192,13 @@ class Notebook:
         return "\n".join(one.text for one in found)
 
     def show(self, beginning: str) -> None:
-        """Bring a cell into sight."""
-        self._see(self.cell(beginning))
+        """Bring a cell to the top."""
+        self._see(self.cell(beginning), "start")
         time.sleep(1)
 
-    def _see(self, element: Any) -> None:
+    def _see(self, element: Any, place: str = "center") -> None:
         self.browser.driver.execute_script(
-            "arguments[0].scrollIntoView({block: 'center'})", element
+            "arguments[0].scrollIntoView({block: arguments[1]})", element, place
         )
 
 

@@ -37,7 +37,7 @@ def test_a_student_solves_attention_and_breaks_it(course: Course, tmp_path: Path
             cell = f'check("{exercise.id}")'
             until(lambda cell=cell, points=points: points in book.output(cell), 120)
         book.show(check)
-        browser.picture("notebook-passed", tmp_path)
+        browser.picture("notebook-passed", tmp_path, ".jp-NotebookPanel")
         right = source.definition(SDPA)
         assert right.count("scores, dim=-1") == 1
         book.fill(f"def {SDPA}(", right.replace("scores, dim=-1", "scores, dim=-2"))
@@ -48,4 +48,4 @@ def test_a_student_solves_attention_and_breaks_it(course: Course, tmp_path: Path
         assert "which axis must sum to 1?" in said
         assert "3 / 14" in said
         book.show(check)
-        browser.picture("notebook-diagnosis", tmp_path)
+        browser.picture("notebook-diagnosis", tmp_path, ".jp-NotebookPanel")
