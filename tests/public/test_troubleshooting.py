@@ -325,7 +325,7 @@ def test_faint_leaks(subject, draw):
 
 @clause(LEAKS, 3)
 def test_rounding_is_no_leak(subject):
-    """The rounding of a sum that takes the future away again does not"""
+    """The rounding of a sum that takes the future away again does not count"""
 
     def sums(x):  # of what stands before and of the token itself
         later = x.flip(1).cumsum(1).flip(1) - x
@@ -612,7 +612,7 @@ def test_entropy_elsewhere(subject, draw):
 
 
 @clause(ENCODER, 1)
-@pytest.mark.parametrize("level", [-300.0, -9990.0, 9990.0])
+@pytest.mark.parametrize("level", [-300.0, -3000.0, -9990.0, 9990.0])
 def test_padding_at_any_level(subject, draw, level):
     """Padding has weight 0, at whichever level the scores are"""
     scores, mask = draw.tensor(2, 3, 4, 5) + level, draw.mask(2, 5)

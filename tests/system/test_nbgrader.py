@@ -32,6 +32,7 @@ pytestmark = [
 
 NAME = course_folder.ASSIGNMENT
 UNITS = ("attention", "masks", "multihead")  # of which the assignment of these tests is made
+SAMPLED = ("attention", "masks", "multihead", "positional", "encoder")
 SDPA = "scaled_dot_product_attention"
 BODY = "    d_k = query.size(-1)\n"
 
@@ -303,12 +304,14 @@ def test_modules_and_notebooks_get_the_same_points(tmp_path: Path, course: Cours
     modules.mkdir()
     names = sample.write(modules)
     as_notebooks(modules, submitted)
-    first = graded(modules, tmp_path / "a")
-    second = graded(submitted, tmp_path / "b", "--assignment", NAME)
+    # The units in which somebody of the class has gone wrong, and what they stand on.
+    units = [word for unit in SAMPLED for word in ("--only", unit)]
+    first = graded(modules, tmp_path / "a", *units)
+    second = graded(submitted, tmp_path / "b", "--assignment", NAME, *units)
     assert set(first) == set(second) | {"bai-perfect-zip"} == {*names}
     for name in first:
         assert second[name] == first[name]
-    assert len({row["score"] for row in first.values()}) > 8, "a class of many scores"
+    assert len({row["score"] for row in first.values()}) > 6, "a class of many scores"
     books = []
     for out in ("a", "b"):
         url = f"sqlite:///{tmp_path / out}.db"
