@@ -13,15 +13,26 @@ MAKEFLAGS += --no-builtin-rules
 
 # ---- what people may set: make check ONLY=attention --------------------------------------------
 
-# check, validate, calibrate, pairs, mutants: the unit or exercise to look at (several: ONLY="masks attention")
-# check: the folder with the exercises, if it isn't exercises/
+# The unit or exercise to look at (several: ONLY="masks attention")
 ONLY =
+
+# The folder with the exercises, if it isn't exercises/
 EXERCISES =
 
+# progress: check everything first (CHECK=yes); hint: no further one, only those before (AGAIN=yes)
+CHECK =
+AGAIN =
+
+# BEGIN STAFF (cut from what students get, as all such parts)
 # grade: a folder of submissions (left out: the bundled sample class), and where results go
 SUBMISSIONS =
 OUT = grades
 
+# release: where it goes, and whether Gradescope may grade without walls (UNSAFE=yes: docs/release.md)
+DIST = dist
+UNSAFE =
+
+# END STAFF
 # Which torch, asked for once and remembered in .venv until `make clean` or TORCH=default:
 #   TORCH=cpu              PyTorch's CPU build: 200 MB where Linux's usual one takes gigabytes
 #   TORCH=cu126            any other build that has an index at download.pytorch.org/whl
@@ -50,9 +61,13 @@ endif
 
 # Each is the record of what was installed; tools/set_up.py writes it.
 CORE := .venv/set-up/core
+NOTEBOOKS := .venv/set-up/lab.extra
+# BEGIN STAFF
 GRADING := .venv/set-up/instructor.extra
 WORKING := .venv/set-up/dev.extra
 MEASURING := .venv/set-up/notebooks.extra
+WRITING := .venv/set-up/docs.extra
+# END STAFF
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
@@ -68,6 +83,7 @@ endif
 # 'a b' -> 'a b' as one word for sh, whatever is in it
 quote = '$(subst ','\'',$(1))'
 ONLY_THESE = $(foreach target,$(ONLY),$(call quote,$(target)))
+THERE = $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 
 define set-up
 @$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
@@ -80,19 +96,25 @@ endef
 
 $(CORE): $(INPUTS)
 	$(call set-up)
+$(NOTEBOOKS): $(INPUTS)
+	$(call set-up,lab)
+# BEGIN STAFF
 $(GRADING): $(INPUTS)
 	$(call set-up,instructor)
 $(WORKING): $(INPUTS)
-	$(call set-up,instructor dev)
+	$(call set-up,instructor dev docs)
 $(MEASURING): $(INPUTS)
 	$(call set-up,instructor notebooks)
+$(WRITING): $(INPUTS)
+	$(call set-up,docs)
+# END STAFF
 
 .PHONY: ask
 ask:
 
 # ---- targets ------------------------------------------------------------------------------------
 
-.PHONY: help check grade validate calibrate pairs mutants stubs answers test test-slow test-all bench lint format clean
+.PHONY: help check watch hint progress reset compare submit doctor lab clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -103,7 +125,37 @@ help: ## list what make can do
 	@echo "Each installs what it needs into .venv, once. The Makefile's head tells what else can be set."
 
 check: $(CORE) ## check your exercises
-	@$(RUN) -m grader check $(ONLY_THESE) $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
+	@$(RUN) -m grader check $(ONLY_THESE) $(THERE)
+
+watch: $(CORE) ## check again at every save
+	@$(RUN) -m grader watch $(ONLY_THESE) $(THERE)
+
+hint: $(CORE) ## the next hint of an exercise: ONLY=stable_softmax
+	@$(RUN) -m grader hint $(ONLY_THESE) $(if $(AGAIN),--again) $(THERE)
+
+progress: $(CORE) ## where you stand
+	@$(RUN) -m grader progress $(ONLY_THESE) $(if $(CHECK),--check) $(THERE)
+
+reset: $(CORE) ## a fresh stub: ONLY=stable_softmax (what you had is kept)
+	@$(RUN) -m grader reset $(ONLY_THESE) $(THERE)
+
+compare: $(CORE) ## what the reference does otherwise, once yours has passed
+	@$(RUN) -m grader compare $(ONLY_THESE) $(THERE)
+
+submit: $(CORE) ## pack your work for handing in: submission.zip
+	@$(RUN) -m grader submit $(THERE)
+
+# It needs no set-up: it may be what is wrong.
+doctor: ## find out what is wrong with this machine
+	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor; \
+	else $(or $(PYTHON),python3) -m grader doctor; fi
+
+lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
+	@$(RUN) -m jupyter lab exercises
+
+# BEGIN STAFF
+.PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
+.PHONY: docs lint format
 
 grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
 	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
@@ -126,6 +178,9 @@ stubs: $(CORE) ## write exercises/ again from solutions/
 answers: $(CORE) ## record again what the public suite compares with
 	@$(RUN) -m grader answers
 
+release: $(MEASURING) ## what students and platforms get, in DIST=dist
+	@$(RUN) -m release build --out $(call quote,$(DIST)) $(if $(UNSAFE),--unsafe)
+
 test: $(WORKING) ## test the project itself, in minutes
 	@$(RUN) -m pytest -m "not slow"
 	@$(RUN) -m grader validate
@@ -139,17 +194,24 @@ test-all: test test-slow ## both
 bench: $(MEASURING) ## measure the grader's speed, beside nbgrader's
 	@$(RUN) -m bench
 
+docs: $(WRITING) ## the site, into build/docs; a dead link is an error
+	@$(RUN) -m sphinx -nW --keep-going -q docs build/docs
+	@echo build/docs/index.html
+
+WORKFLOWS = $(wildcard $(addsuffix *.yml,.github/workflows/ $(addsuffix .github/workflows/,release/template/student/ release/template/classroom/*/)))
+
 lint: $(WORKING) ## style, types, import directions, workflows
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy $(wildcard grader release solutions bench tools)
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
-	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
-	@$(dir $(RUN))zizmor --offline --quiet .github
+	@$(RUN) -m check_jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	@$(dir $(RUN))zizmor --offline --quiet --config .github/zizmor.yml .github $(WORKFLOWS)
 
 format: $(WORKING) ## put imports and layout in order
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
+# END STAFF
 clean: ## remove what make made, .venv too (never your exercises)
 	rm -rf .venv build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

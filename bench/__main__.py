@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import check, grade
+from bench import check, grade, watch
 
-_BENCHES = {"check": check.run, "grade": grade.run}
+_BENCHES = {"check": check.run, "grade": grade.run, "watch": watch.run}
 
 if __name__ == "__main__":
     names = sys.argv[1:] or list(_BENCHES)

@@ -8,13 +8,25 @@ from pathlib import Path
 if sys.path[0] in ("", str(Path.cwd())):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-if not all(map(find_spec, ("rich", "torch", "numpy", "safetensors", "pytest"))):
+NEEDED = ("rich", "torch", "numpy", "safetensors", "pytest")
+
+if sys.version_info < (3, 10) or not all(map(find_spec, NEEDED)):
+    if sys.argv[1:2] == ["doctor"]:  # which is for just that
+        from grader import machine
+        from grader.report.language import Language
+
+        lang = sys.argv[sys.argv.index("--lang") + 1 :][:1] if "--lang" in sys.argv else []
+        sys.exit(1 if machine.show(Language(*lang)) else 0)
     sys.exit(
         "The course has a Python of its own: run `make check`, or `python tools/set_up.py` and then"
-        " `.venv/bin/python -m grader check` (on Windows `.venv\\Scripts\\python.exe`)."
+        " `.venv/bin/python -m grader check` (on Windows `.venv\\Scripts\\python.exe`).\n"
+        "What may be wrong with this machine: `make doctor`, or `python -m grader doctor`."
     )
 
-from grader.cli import main
+try:
+    from grader.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

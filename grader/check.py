@@ -7,16 +7,13 @@ hangs; what was not yet checked goes to a fresh one.
 from __future__ import annotations
 
 import json
-import os
 import queue
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.course import ROOT, Course
+from grader.children import Child, Fresh, Request
+from grader.course import Course
 from grader.model import CheckResult, Message, Outcome
 from grader.subject import endings
 
@@ -24,11 +21,14 @@ LIMIT_S = 10.0  # for one check
 _START_LIMIT_S = 300.0  # for importing torch, the first time, on a slow disk
 _PATIENCE_S = 3.0  # before a word is said
 _GRACE_S = 3.0  # the child ends itself first, and says where it was
-_ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
 
 
 class SessionError(Exception):
     """The child process failed, and it was not the student's doing."""
+
+
+class Stopped(Exception):
+    """Somebody has called `Check.stop`."""
 
 
 class Check:
@@ -39,11 +39,25 @@ class Check:
         path: the student's folder.
         exercises: ids, what they stand on included.
         limit_s: seconds that one check may take.
+        start: starts the process in which the student's code runs.
+        modules: unit -> its text, where it is not the folder's: what stands in a notebook's kernel.
+        ends_most: hangs or crashes of one exercise, before the rest of it is left.
     """
 
     def __init__(
-        self, course: Course, path: Path, exercises: Sequence[str], limit_s: float = LIMIT_S
+        self,
+        course: Course,
+        path: Path,
+        exercises: Sequence[str],
+        limit_s: float = LIMIT_S,
+        start: Callable[[Request], Child] = Fresh,
+        ends_most: int = 2,
+        modules: Mapping[str, str] | None = None,
     ):
+        self._modules = dict(modules or {})
+        self._begin = start
+        self._ends_most = ends_most
+        self._stopped = False
         self._course = course
         self._path = path
         self._exercises = list(exercises)
@@ -61,46 +75,34 @@ class Check:
 
         Raises:
             SessionError: the child could not do its work.
+            Stopped: as asked.
         """
         try:
             while not self._round(waiting):
-                self._end()
+                self._child.end()
+                if self._stopped:
+                    raise Stopped
                 self._child = self._start()
         finally:
-            self._end()
+            self._child.end()
         return [self._results[id] for id in self._plan]
 
-    def _end(self) -> None:
-        self._child.kill()
-        self._child.wait()
-        if self._child.stderr:
-            self._child.stderr.close()
+    def stop(self) -> None:
+        """End the run from another thread, which is told nothing more."""
+        self._stopped = True
+        self._child.lines.put("")  # whoever waits for a line shall look up
 
-    def _start(self) -> subprocess.Popen[str]:
-        request = {
-            "path": str(self._path.resolve()),
-            "exercises": self._exercises,
-            "skip": list(self._results),
-            "hung": self._hung,
-            "limit_s": self._limit_s,
-        }
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT),
-            "PYTHONIOENCODING": "utf-8",
-        }
-        child = subprocess.Popen(
-            [sys.executable, "-m", "grader.judge.session"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,  # or a torch.py that lies where the student is would be taken for torch
-            env=environment,
-            encoding="utf-8",
+    def _start(self) -> Child:
+        return self._begin(
+            {
+                "path": str(self._path.resolve()),
+                "modules": self._modules,
+                "exercises": self._exercises,
+                "skip": list(self._results),
+                "hung": self._hung,
+                "limit_s": self._limit_s,
+            }
         )
-        assert child.stdin
-        json.dump(request, child.stdin)
-        child.stdin.close()
-        return child
 
     def _round(self, waiting: Callable[[str], None]) -> bool:
         """Follow one child; True when nothing is left to do."""
@@ -138,32 +140,22 @@ class Check:
 
     def _events(self) -> Iterator[dict[str, Any]]:
         child = self._child
-        assert child.stdout
-        lines: queue.Queue[str] = queue.Queue()
-        out = child.stdout
-
-        def read() -> None:
-            with out:
-                for line in out:
-                    lines.put(line)
-            lines.put("")
-
-        threading.Thread(target=read, daemon=True).start()
         limit = _START_LIMIT_S
         while True:
             try:
-                line = lines.get(timeout=min(_PATIENCE_S, limit))
+                line = child.lines.get(timeout=min(_PATIENCE_S, limit))
             except queue.Empty:
                 yield {"event": "waiting"}
                 try:
-                    line = lines.get(timeout=limit)
+                    line = child.lines.get(timeout=limit)
                 except queue.Empty:  # held so fast that it could not say so itself
-                    child.kill()
+                    child.end()
                     yield {"event": "hung", "frames": [], "printed": ""}
                     return
+            if self._stopped:
+                raise Stopped
             if not line:
-                child.wait()
-                yield {"event": "died", "text": child.stderr.read() if child.stderr else ""}
+                yield {"event": "died", "text": child.last_words()}
                 return
             yield json.loads(line)
             limit = self._limit_s + _GRACE_S
@@ -188,10 +180,11 @@ class Check:
             for result in self._results.values()
             if result.exercise == exercise and result.outcome is outcome
         ]
-        if len(ends) >= _ENDS_MOST:
+        if len(ends) >= self._ends_most:
             for other, (_, stands, *_rest) in self._plan.items():
                 if exercise in self._course.closure([stands]) and other not in self._results:
-                    self._finish(other, outcome, endings.NOT_AGAIN, [])
+                    words = endings.NOT_AGAIN if self._ends_most > 1 else endings.NOT_TRIED
+                    self._finish(other, outcome, words, [])
 
     def _finish(
         self, id: str, outcome: Outcome, text: Message, frames: list[str], printed: str = ""

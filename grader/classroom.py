@@ -1,4 +1,4 @@
-"""`grader grade` and `grader doctor` as an instructor meets them."""
+"""`grader grade`, and the walls of `grader doctor`, as an instructor meets them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from grader import adjustments, intake
 from grader import course as courses
-from grader import doctor as protections
+from grader import walls as protections
 from grader.course import Course, CourseError
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
@@ -27,6 +27,7 @@ from grader.subject.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from grader.grade import Graded, Options, Report
+    from grader.report.classpage import Class
 
 OK, UNGRADED, TROUBLE = 0, 1, 2
 
@@ -52,6 +53,8 @@ def run(
     unsafe: bool,
     language: Language,
     spawn: bool = False,
+    assignment: str = "",
+    students: str = "*",
 ) -> int:
     """Grade a class; 0 if every submission has its points."""
     warnings.filterwarnings("ignore")
@@ -82,7 +85,7 @@ def run(
             raise ClassroomError(
                 f"Results would lie among the submissions: name another --out than {out}."
             )
-        found = grading.read_class(folder, course)
+        found = grading.read_class(folder, course, assignment, students)
         for name in intake.loose(folder):
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)
@@ -96,20 +99,41 @@ def run(
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
             grading.grade(course, found, out, options, sandbox, present, progress)
-    checks = {r.id for one in found if one.marked for r in one.marked.results}
+    any_marked = next((one.marked for one in found if one.marked), None)
+    checks = {result.id for result in any_marked.results} if any_marked else set()
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
-    rows = [_row(course, chosen, one, adjusted, present, options, language) for one in found]
-    gradebook.write(out, rows, chosen, language)
-    gradebook.show(console, rows, language)
+    from grader.report import classpage  # it takes a second to import, and marking doesn't need it
+
+    rows = (_row(course, chosen, one, adjusted, present, options, language) for one in found)
+    a_class = classpage.Class(course, language)
+    lines = gradebook.write(out, _with_pages(rows, found, out, a_class), chosen, language)
+    gradebook.replace(out / "class.html", a_class.page())
+    gradebook.show(console, lines)
     console.print(
-        f"\n{len(rows)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
+        f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
         style="bold",
     )
-    for row in rows:
-        if row.status != "graded":
-            words = f"{gradebook.printable(row.submission.id)}: {row.status}"
+    for line in lines:
+        if line.status != "graded":
+            words = f"{gradebook.printable(line.id)}: {line.status}"
             console.print(words, style="yellow", markup=False)
-    return OK if all(row.status == "graded" for row in rows) else UNGRADED
+    return OK if all(line.status == "graded" for line in lines) else UNGRADED
+
+
+def _with_pages(
+    rows: Iterable[Row], found: Iterable[Graded], out: Path, a_class: Class
+) -> Iterator[Row]:
+    """The rows; of each, its page is written, and the class keeps what it needs."""
+    from grader.report import pages
+
+    for row, one in zip(rows, found):
+        folder = out / row.submission.id
+        folder.mkdir(parents=True, exist_ok=True)
+        page = pages.student(row.result, a_class.course, a_class.language)
+        gradebook.replace(folder / gradebook.REPORT, page)
+        texts = {unit: module.text for unit, module in row.submission.modules.items()}
+        a_class.add(row.result, texts, one.seconds)
+        yield row
 
 
 def _row(
@@ -122,13 +146,14 @@ def _row(
     language: Language,
 ) -> Row:
     id = one.submission.id
-    if one.marked is None:
+    marked = one.marked
+    if marked is None:
         problem = [one.problem] if one.problem else []
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(note) for note in problem]}  # fmt: skip
         return Row(one.submission, None, problem, result)
-    results = adjustments.void(one.marked.results, id, adjusted)
-    points = score(course, chosen, results, one.marked.followed)
+    results = adjustments.void(marked.results, id, adjusted)
+    points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)
     result = record.result(
         points, one.submission, "hidden", language, present, options.device, notes
@@ -214,7 +239,7 @@ def _progress(console: Console) -> Iterator[Report]:
         yield lambda id, done, all: bar.update(task, completed=done, total=all)
 
 
-def doctor() -> int:
+def show_walls() -> int:
     """Print what protects, as tried on this machine; 0 if all that is essential does."""
     found = protections.examine()
     table = Table(box=None)

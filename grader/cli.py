@@ -26,8 +26,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except (CourseError, IntakeError, SessionError) as error:
+    except (CourseError, IntakeError) as error:
         print(error, file=sys.stderr)
+        return TROUBLE
+    except SessionError as error:
+        print(error, file=sys.stderr)
+        print("Is it this machine? `make doctor` (python -m grader doctor) looks.", file=sys.stderr)
         return TROUBLE
     except OSError as error:  # a full disk, a folder that may not be written
         print(f"{error}. What was finished is kept.", file=sys.stderr)

@@ -88,6 +88,14 @@ class Course:
         """Every exercise by id, in the order of the course."""
         return {exercise.id: exercise for unit in self.units for exercise in unit.exercises}
 
+    @functools.cached_property
+    def definitions(self) -> dict[str, list[str]]:
+        """Unit -> the functions and classes that are, or hold, its exercises."""
+        return {
+            unit.name: list(dict.fromkeys(e.name.split(".")[0] for e in unit.exercises))
+            for unit in self.units
+        }
+
     def select(self, targets: Iterable[str]) -> list[str]:
         """The ids of the exercises that the targets (units or exercises) name; all without any.
 

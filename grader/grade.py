@@ -1,6 +1,7 @@
 """`grader grade`: a class.
 
-    SUBMISSIONS/*  ->  OUT/<submission>/result.json, OUT/grades.csv, OUT/journal.jsonl
+    SUBMISSIONS/*  ->  OUT/<submission>/result.json and report.html, OUT/grades.csv, OUT/class.html,
+                       OUT/journal.jsonl
 
 The journal is append-only and keyed by content, so a killed run goes on where it stopped, only what
 changed is graded again, and identical submissions are graded once. Points are made of it at the end
@@ -9,6 +10,7 @@ by `score`, so adjustments need no grading.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import json
@@ -64,9 +66,19 @@ class Graded:
     """One submission and what became of it."""
 
     submission: Submission
-    marked: Marked | None = None
     problem: Message | None = None  # why it could not be read
     key: str = ""
+    journal: Journal | None = None
+
+    @property
+    def marked(self) -> Marked | None:
+        """Its results, from the journal: a class of results is too much to hold."""
+        return self.journal.read(self.key) if self.journal else None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long marking took when it was done, where the journal says so."""
+        return self.journal.seconds.get(self.key) if self.journal else None
 
 
 @dataclass(frozen=True)
@@ -88,22 +100,38 @@ class Journal:
 
     def __init__(self, path: Path):
         self._path = path
-        self.known: dict[str, Marked] = {}
+        self._places: dict[str, int] = {}  # where in the file
+        self._unwritten: dict[str, Marked] = {}
+        self.seconds: dict[str, float] = {}
         if path.exists():
-            for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                try:
-                    entry = json.loads(line)
-                    self.known[entry["key"]] = Marked.from_json(entry["marked"])
-                except (ValueError, KeyError, TypeError):
-                    continue
+            with path.open("rb") as file:
+                place = 0
+                for line in file:
+                    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                        entry = json.loads(line.decode(errors="replace"))
+                        Marked.from_json(entry["marked"])
+                        self._places[entry["key"]] = place
+                        self.seconds[entry["key"]] = float(entry["seconds"])
+                    place += len(line)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places or key in self._unwritten
+
+    def read(self, key: str) -> Marked | None:
+        """The results of a key; None where there are none."""
+        if key not in self._places:
+            return self._unwritten.get(key)
+        with self._path.open("rb") as file:
+            file.seek(self._places[key])
+            return Marked.from_json(json.loads(file.readline().decode(errors="replace"))["marked"])
 
     def add(self, key: str, submission: str, marked: Marked, seconds: float) -> None:
         """Append a result, and see it on the disk."""
-        self.known[key] = marked
+        self.seconds[key] = round(seconds, 3)
         entry = {
             "key": key,
             "submission": submission,
-            "seconds": round(seconds, 3),
+            "seconds": self.seconds[key],
             "marked": marked.to_json(),
         }
         line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
@@ -113,6 +141,11 @@ class Journal:
             file.write(b"\n" + line if torn else line)
             file.flush()
             os.fsync(file.fileno())
+            self._places[key] = file.tell() - len(line)
+
+    def hold(self, key: str, marked: Marked) -> None:
+        """Keep a result for this run alone."""
+        self._unwritten[key] = marked
 
 
 def course_secret() -> str:
@@ -141,13 +174,14 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
 
-def read_class(folder: Path, course: Course) -> list[Graded]:
+def read_class(
+    folder: Path, course: Course, assignment: str = "", students: str = "*"
+) -> list[Graded]:
     """Every submission, read; one that cannot be read says why."""
-    units = [unit.name for unit in course.units]
     found = []
-    for id, path in intake.discover(folder):
+    for id, path in intake.discover(folder, assignment, students):
         try:
-            found.append(Graded(intake.read(path, units, id)))
+            found.append(Graded(intake.read(path, course.definitions, id)))
         except IntakeError as error:
             found.append(Graded(Submission(id, {}), problem=say("{text}", text=str(error))))
     return found
@@ -178,9 +212,7 @@ def grade(
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.submission)
-    todo = {
-        g.key: g.submission for g in submissions if g.key not in journal.known and not g.problem
-    }
+    todo = {g.key: g.submission for g in submissions if g.key not in journal and not g.problem}
     done = 0
 
     def keep(submission_key: str, marked: Marked, seconds: float) -> None:
@@ -188,7 +220,7 @@ def grade(
         done += 1
         submission = todo[submission_key]
         if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
-            journal.known[submission_key] = marked  # our fault, which the next run may not have
+            journal.hold(submission_key, marked)  # our fault, which the next run may not have
         else:
             journal.add(submission_key, submission.id, marked, seconds)
         progress(submission.id, done, len(todo))
@@ -208,7 +240,7 @@ def grade(
         _mark(marker, options.jobs, todo, keep)
     for graded in submissions:
         if not graded.problem:
-            graded.marked = journal.known.get(graded.key)
+            graded.journal = journal
 
 
 Keep = Callable[[str, Marked, float], None]
@@ -227,9 +259,10 @@ def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep)
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
         with kernel.undisturbed():
-            futures = [pool.submit(_do_job, name, submission) for name, submission in todo.items()]
+            waiting = {pool.submit(_do_job, *one) for one in todo.items()}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(waiting):
+                waiting.discard(future)  # it holds its result for as long as it lives
                 keep(*future.result())
         except BrokenProcessPool:
             raise CourseError(

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import fnmatch
+import functools
 import io
 import json
 import os
-import re
 import stat
-import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grader import cells
+from grader.cells import Cell
 from grader.model import Message, Module, Submission, say
+
+Units = Sequence[str] | Mapping[str, Collection[str]]
 
 _OURS = {"grades.csv", "journal.jsonl", "adjustments.csv"}  # what lies beside the results
 _BYTES_MOST = 1_000_000  # of one module: a hundred times what anyone writes
 _NOTEBOOK_MOST = 16_000_000  # bytes of a notebook, which holds pictures too
 _FILES_MOST = 2_000  # Python files of one submission that are looked at
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
+_REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
 _LEVELS = 3  # of folders that are looked into
-
-# What a notebook's cell may hold that isn't Python. After `%%time` and its like, Python goes on.
-_CELL_MAGIC = re.compile(r"\s*%%(\w+)")
-_PYTHON_MAGICS = {"capture", "prun", "time", "timeit"}
-_LINE_MAGIC = re.compile(r"\s*([%!?]|[\w.]+\?{1,2}\s*$)")
 
 
 class IntakeError(Exception):
     """There is nothing to read where we were told to look; the text says what to do."""
 
 
-def discover(folder: Path) -> list[tuple[str, Path]]:
+def discover(folder: Path, assignment: str = "", students: str = "*") -> list[tuple[str, Path]]:
     """The submissions of a class: every folder and every zip, and the id that each goes by.
+
+    Args:
+        folder: of the class.
+        assignment: of nbgrader's ``submitted/<student>/<assignment>/``: which one.
+        students: a pattern of names.
 
     Raises:
         IntakeError: there is no such folder, or nothing in it.
@@ -47,8 +52,14 @@ def discover(folder: Path) -> list[tuple[str, Path]]:
         )
     entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
+    entries = [p for p in entries if fnmatch.fnmatchcase(p.name, students)]
+    if assignment:
+        entries = [p for p in entries if (p / assignment).is_dir()]
     if not entries:
-        raise IntakeError(f"There is no submission in {str(folder)!r}: no folder and no zip.")
+        wanted = f" of {assignment!r}" if assignment else ""
+        raise IntakeError(
+            f"There is no submission{wanted} in {str(folder)!r}: no folder and no zip."
+        )
     names = {_text(path.name) for path in entries}
     taken = set(_OURS)  # a name of ours would write over our files
     found = []
@@ -59,7 +70,7 @@ def discover(folder: Path) -> list[tuple[str, Path]]:
         while id in taken:
             id += "-"
         taken.add(id)
-        found.append((id, path))
+        found.append((id, path / assignment))
     return found
 
 
@@ -72,7 +83,7 @@ def loose(folder: Path) -> list[str]:
     )
 
 
-def read(path: Path, units: Sequence[str], id: str = "") -> Submission:
+def read(path: Path, units: Units, id: str = "") -> Submission:
     """Read one submission, whichever form it has.
 
     Args:
@@ -87,7 +98,7 @@ def read(path: Path, units: Sequence[str], id: str = "") -> Submission:
     return _read_path(path, units, id or path.stem, _text(path.name))
 
 
-def _read_path(path: Path, units: Sequence[str], id: str, place: str) -> Submission:
+def _read_path(path: Path, units: Units, id: str, place: str) -> Submission:
     notes: list[Message] = []
     try:
         if not (path.is_dir() or path.is_file()):
@@ -98,7 +109,7 @@ def _read_path(path: Path, units: Sequence[str], id: str, place: str) -> Submiss
         raise IntakeError(_printable(f"{path.name} cannot be read: {error}")) from None
 
 
-def read_folder(folder: Path, units: Sequence[str]) -> Submission:
+def read_folder(folder: Path, units: Units) -> Submission:
     """Read the units that lie in a student's own folder.
 
     Raises:
@@ -176,7 +187,7 @@ class _Zip(zipfile.ZipFile):
 
 
 def _read(
-    files: _Folder | _Zip, units: Sequence[str], id: str, place: str, notes: list[Message]
+    files: _Folder | _Zip, units: Units, id: str, place: str, notes: list[Message]
 ) -> Submission:
     names = _names(files, notes)
     top, passed_by = _top(names, units)
@@ -189,18 +200,69 @@ def _read(
         notes.append(words)
     here = {name.rpartition("/")[2]: name for name in names if name.rpartition("/")[0] == top}
     modules: dict[str, Module] = {}
+    preferred = []
     for unit in units:
-        name = next((n for n in (f"{unit}.py", f"{unit}.ipynb") if n in here), None)
-        if name is None:
+        forms = {name: here[name] for name in file_names(unit) if name in here}
+        if not forms:
             continue
-        read = _notebook if name.endswith(".ipynb") else _module
-        modules[unit] = Module(unit, read(files, here[name], notes), f"{place}/{here[name]}")
+        names_of = units[unit] if isinstance(units, Mapping) else ()
+        read = {name: _form(files, path, names_of, notes) for name, path in forms.items()}
+        name = _worked_on(read, notes)
+        if name != next(iter(forms)):
+            preferred.append(name)
+        modules[unit] = Module(unit, read[name].text, f"{place}/{here[name]}")
+    if preferred:
+        words = say("These were read in place of modules that are as they were given: {names}",
+                    names=_listed(preferred))  # fmt: skip
+        notes.append(words)
     known = {f"{unit}.py" for unit in units} | {"__init__.py"}
     strays = sorted(name for name in here if name.endswith(".py") and name not in known)
     if not modules:
         words = say("There is no module of the course in it. Found: {names}", names=_listed(names))
         notes.append(words)
     return Submission(id, modules, tuple(strays), tuple(notes), tuple(passed_by))
+
+
+def file_names(unit: str) -> tuple[str, ...]:
+    """The files that may hold a unit; where nobody has worked on any, the first counts."""
+    return f"{unit}.py", f"{unit}.ipynb", f"{unit}.zh.ipynb"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A unit as one file has it.
+
+    Attributes:
+        text: the module.
+        given: definition -> its digest as it was handed out, where the file says so.
+    """
+
+    text: str
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+def _form(files: _Folder | _Zip, path: str, names: Collection[str], notes: list[Message]) -> _Found:
+    if path.endswith(".ipynb"):
+        return _notebook(files, path, names, notes)
+    return _Found(_module(files, path, notes))
+
+
+def _worked_on(forms: Mapping[str, _Found], notes: list[Message]) -> str:
+    """The name of the form in which most was done."""
+    if len(forms) == 1:
+        return next(iter(forms))
+    given = {name: digest for found in forms.values() for name, digest in found.given.items()}
+    all_given = tuple(sorted(given.items()))
+    done = {name: _changes(found.text, all_given) for name, found in forms.items()}
+    if not given:  # a notebook of their own making
+        done = {name: -found.text.count("NotImplementedError") for name, found in forms.items()}
+    first = max(done, key=lambda name: done[name])
+    others = [name for name in forms if name != first and done[name] > 0]
+    if others:
+        words = say("{first} was read, which was changed most; {others}, changed too, not.",
+                    first=first, others=_listed(others))  # fmt: skip
+        notes.append(words)
+    return first
 
 
 def _names(files: _Folder | _Zip, notes: list[Message]) -> list[str]:
@@ -231,11 +293,11 @@ def _names(files: _Folder | _Zip, notes: list[Message]) -> list[str]:
     return names
 
 
-def _top(names: Sequence[str], units: Sequence[str]) -> tuple[str, list[str]]:
+def _top(names: Sequence[str], units: Units) -> tuple[str, list[str]]:
     """The folder in which most of the units lie, of equals the shallowest; and those that hold
     modules of the same names.
     """
-    wanted = {f"{unit}{suffix}": unit for unit in units for suffix in (".py", ".ipynb")}
+    wanted = {name: unit for unit in units for name in file_names(unit)}
     held: dict[str, set[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -280,58 +342,37 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     return blob.decode("cp1252", errors="replace").replace("\r\n", "\n")
 
 
-def _notebook(files: _Folder | _Zip, path: str, notes: list[Message]) -> str:
-    """The definitions and imports of a notebook's code cells; what merely runs is left out."""
+@functools.lru_cache(maxsize=32)  # `watch` reads all of a folder after each save
+def _book(text: str, names: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
+    """The module that a notebook makes, the cells that were left out, and what was handed out."""
+    book = json.loads(text)
+    sources = [cell["source"] for cell in book["cells"] if cell["cell_type"] == "code"]
+    found = [
+        Cell(f"code cell {number}", source if isinstance(source, str) else "".join(source))
+        for number, source in enumerate(sources, 1)
+    ]
+    return *cells.module(found, names), cells.given(book)
+
+
+@functools.lru_cache(maxsize=64)
+def _changes(text: str, given: tuple[tuple[str, str], ...]) -> int:
+    return cells.changed(text, dict(given))
+
+
+def _notebook(
+    files: _Folder | _Zip, path: str, names: Collection[str], notes: list[Message]
+) -> _Found:
+    """What of a notebook makes the unit; see `cells`."""
     name = path.rpartition("/")[2]
     text = _decode(name, files.read(path, _NOTEBOOK_MOST + 1), _NOTEBOOK_MOST, notes)
+    read = _book if len(text) < _REMEMBERED else _book.__wrapped__
     try:
-        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-        blob = "\n\n".join(filter(None, map(_definitions, cells))).encode(errors="replace")
-        return _decode(name, blob, _BYTES_MOST, notes)  # JSON can hold half a character
+        text, left_out, given = read(text, tuple(names))
     except (ValueError, KeyError, TypeError, RecursionError):
         notes.append(say("{file} is not a notebook that can be read.", file=name))
-        return ""
-
-
-def _definitions(cell: dict[str, Any]) -> str:
-    source = cell["source"]
-    text = source if isinstance(source, str) else "".join(source)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser counts lines
-    magic = _CELL_MAGIC.match(text)
-    if magic and magic[1] not in _PYTHON_MAGICS:
-        return ""
-    tree = _parse(text)
-    if tree is None:
-        text = "\n".join(line for line in text.split("\n") if not _LINE_MAGIC.match(line))
-        tree = _parse(text)
-    if tree is None:
-        return text  # the student shall be told
-    kept = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
-    lines = text.encode().split(b"\n")
-    return "\n\n".join(_segment(lines, node) for node in tree.body if isinstance(node, kept))
-
-
-def _parse(text: str) -> ast.Module | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the student's escapes: not ours to print
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-
-
-def _segment(lines: list[bytes], node: ast.stmt) -> str:
-    """A statement's own text, its decorators included.
-
-    `ast.get_source_segment` goes through the whole text for each, which can take hours.
-
-    Args:
-        lines: of the text in UTF-8: a column counts bytes.
-        node: the statement.
-    """
-    decorators = getattr(node, "decorator_list", [])
-    above = lines[decorators[0].lineno - 1 : node.lineno - 1] if decorators else []
-    own = lines[node.lineno - 1 : node.end_lineno]
-    own[-1] = own[-1][: node.end_col_offset]
-    own[0] = own[0][node.col_offset :]
-    return b"\n".join([*above, *own]).decode()
+        return _Found("")
+    if left_out:
+        words = say("{file}: what is no Python was left out: {cells}", file=name,
+                    cells=_listed(left_out))  # fmt: skip
+        notes.append(words)
+    return _Found(_decode(name, text.encode(), _BYTES_MOST, notes), given)

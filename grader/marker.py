@@ -308,9 +308,9 @@ def _discreet(result: CheckResult) -> CheckResult:
     reference's values.
     """
     if result.outcome is not Outcome.RAISED:
-        return replace(result, printed="")
+        return replace(result, printed="", picture=None)
     words = say("On a sound version of what it stands on, your code raised an exception.")
-    return replace(result, message=(words,), frames=(), printed="")
+    return replace(result, message=(words,), frames=(), printed="", picture=None)
 
 
 def replace_file(path: Path, blob: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -59,6 +59,22 @@ class Module:
     path: str  # what tracebacks show
 
 
+CELL = "# %% "  # begins a notebook's cell in a module's text, as in jupytext's percent format
+
+
+def place(lines: Sequence[str], line: int) -> str:
+    """Where a line of a module is: "line 3", or "code cell 4, line 3" where it came from a cell.
+
+    Args:
+        lines: of the module's text.
+        line: a number, from 1.
+    """
+    for above in range(min(line, len(lines)) - 1, -1, -1):
+        if lines[above].startswith(CELL):
+            return f"{lines[above][len(CELL) :].strip()}, line {line - above - 1}"
+    return f"line {line}"
+
+
 @dataclass(frozen=True)
 class Submission:
     """What a student handed in, read but not run."""
@@ -88,18 +104,24 @@ class CheckResult:
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
     telling: bool = False  # that value is one that little else would give
     printed: str = ""
+    # What was expected and found, to be drawn: no part of what makes two failures alike
+    picture: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        data = dict(self.__dict__)
+        """What is not as by default: most checks pass, and have nothing more to say."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data = {name: value for name, value in data.items() if value}
         data["outcome"] = self.outcome.value
-        data["message"] = [line.to_json() for line in self.message]
+        if self.message:
+            data["message"] = [line.to_json() for line in self.message]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CheckResult:
-        fields = dict(data)
-        fields["outcome"] = Outcome(fields["outcome"])
-        fields["message"] = tuple(Message.from_json(line) for line in fields["message"])
-        fields["frames"] = tuple(fields["frames"])
-        fields["suspects"] = {id: tuple(words) for id, words in fields["suspects"].items()}
-        return cls(**fields)
+        given = dict(data)
+        given["outcome"] = Outcome(given["outcome"])
+        given["message"] = tuple(Message.from_json(line) for line in given.get("message", ()))
+        given["frames"] = tuple(given.get("frames", ()))
+        suspects = given.get("suspects", {})
+        given["suspects"] = {id: tuple(words) for id, words in suspects.items()}
+        return cls(**given)

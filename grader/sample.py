@@ -82,6 +82,13 @@ def _each(line: str) -> Callable[[Files], Files]:
     return lambda files: {name: f"{text}\n{line}\n" for name, text in files.items()}
 
 
+def _rubbish(files: Files) -> Files:
+    """Every exercise gives a text."""
+    for unit, names in courses.load().definitions.items():
+        files[unit] += f"\n\n{' = '.join(names)} = lambda *args, **kwargs: 'rubbish'\n"
+    return files
+
+
 _BODY = "    d_k = query.size(-1)\n"  # the first line of scaled_dot_product_attention
 
 CLASS: dict[str, Callable[[Files], Files]] = {
@@ -107,10 +114,7 @@ CLASS: dict[str, Callable[[Files], Files]] = {
     "ping-warns": _each(
         "import sys, warnings\nwarnings.warn('old')\nprint('!' * 99, file=sys.stderr)"
     ),
-    "qi-rubbish": _each(
-        "_all = [n for n in list(globals()) if callable(globals()[n]) and not n.startswith('_')]\n"
-        "globals().update({n: lambda *a, **k: 'rubbish' for n in _all})"
-    ),
+    "qi-rubbish": _rubbish,
     "rosa-patches-torch": lambda files: {
         name: f"{text}\nimport torch.testing\n"
         "torch.testing.assert_close = torch.allclose = torch.equal = lambda *a, **k: True\n"

@@ -142,4 +142,5 @@ def _blocked(check: CheckResult, open_needs: Sequence[str]) -> CheckResult:
     if not open_needs or check.outcome in own_fault:
         return check
     words = say("It stands on {exercise}: finish that first.", exercise=open_needs[0])
-    return replace(check, outcome=Outcome.BLOCKED, message=(words, *check.message), mistake=None)
+    message = (words, *check.message)
+    return replace(check, outcome=Outcome.BLOCKED, message=message, mistake=None, picture=None)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grader import course as courses
-from grader import naming
+from grader import hints, naming
 from grader.course import ROOT, Course, Unit
 from grader.judge import bank, prove
 from grader.judge.bank import Mistake
@@ -54,6 +54,7 @@ class Validation:
         exercises = [exercise.id for exercise in unit.exercises]
         checks = self.bench.checks(exercises)
         self._clauses(unit)
+        self._hints(unit)
         right = list(self.bench.attempts(self.bench.solution, checks))
         for attempt in right:
             if attempt.outcome is not Outcome.PASSED:
@@ -106,6 +107,11 @@ class Validation:
             for check in self.bench.checks([exercise.id]):
                 if check.clause not in numbers:
                     self.holes.append(f"{check.id}: {exercise.id} has no clause {check.clause}")
+
+    def _hints(self, unit: Unit) -> None:
+        for id in hints.holes(self.course):
+            if self.course.exercises[id].unit == unit.name:
+                self.holes.append(f"docs/hints/{unit.name}.toml says nothing of {id}")
 
     def _accepted(self, variant: Submission, exercises: Iterable[str]) -> bool:
         tried = self.bench.attempts(variant, self.bench.checks(exercises))

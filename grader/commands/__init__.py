@@ -7,6 +7,7 @@ the exit code. All of them are imported whichever is called: what is heavy, `run
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
 
@@ -31,6 +32,13 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what most commands take: which exercises."""
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET", help="a unit or an exercise; all by default"
+    )
+
+
+def add_path(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of a folder."""
+    parser.add_argument(
+        "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
     )
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 from grader import course as courses
-from grader import intake
 from grader.check import LIMIT_S, Check
-from grader.commands import OK, OPEN, TROUBLE, add_language, add_targets, seconds
+from grader.commands import OK, OPEN, TROUBLE, add_language, add_path, add_targets, seconds
+from grader.desk import Desk
+from grader.report.formats import FORMATS
 from grader.report.language import Language
 from grader.score import score
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_targets(parser)
+    add_path(parser)
     parser.add_argument(
-        "--path", type=Path, default=Path("exercises"), help="the folder with your modules"
+        "--format", choices=("text", *FORMATS), default="text", help="of the report"
     )
-    parser.add_argument("--json", action="store_true", help="print result.json instead")
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="json", help="--format json"
+    )
     parser.add_argument(
         "--limit", type=seconds, default=LIMIT_S, help="seconds that one check may take"
     )
@@ -30,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     course = courses.load()
     chosen = course.select(arguments.targets)
-    submission = intake.read_folder(arguments.path, [unit.name for unit in course.units])
+    desk = Desk(course, arguments.path)
     check = Check(course, arguments.path, course.closure(chosen), arguments.limit)
     from rich.console import Console  # while the child imports torch
 
@@ -47,16 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
         told.add(exercise)
 
     scores = score(course, chosen, check.results(waiting))
-    if arguments.json:
-        print(
-            json.dumps(
-                record.result(scores, submission, "public", language), ensure_ascii=False, indent=1
-            )
-        )
+    desk.remember(scores.exercises)
+    if arguments.format != "text":
+        result = record.result(scores, desk.submission, "public", language)
+        print(FORMATS[arguments.format]([result], course, language), end="")
     else:
         upcoming = course.after(chosen[-1])
         Terminal(console, language, bool(arguments.targets)).show(
-            scores, submission, str(arguments.path), upcoming
+            scores, desk.submission, str(arguments.path), upcoming
         )
     if not scores.graded:
         return TROUBLE

@@ -20,6 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("grades"), help="where results go")
     parser.add_argument("--only", action="append", default=[], metavar="TARGET")
+    parser.add_argument(
+        "--assignment", default="", help="of nbgrader's submitted/<student>/<assignment>: which one"
+    )
+    parser.add_argument("--students", default="*", help="a pattern of the names to grade")
     parser.add_argument("--jobs", type=at_least_one, default=os.cpu_count() or 1)
     parser.add_argument(
         "--limit", type=seconds, default=LIMIT_S, help="seconds that one check may take"
@@ -47,4 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.unsafe,
         Language(arguments.lang),
         arguments.spawn,
+        arguments.assignment,
+        arguments.students,
     )

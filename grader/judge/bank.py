@@ -233,12 +233,17 @@ def variants(course: Course, folder: Path = SOLUTIONS / "variants") -> Iterator[
 
     A variant is a file ``variants/<unit>/<name>.py``; what it does not define, it imports from the
     reference by ``from solutions.<unit> import *``. That line is filled in, so that a variant
-    stands by itself, also behind walls.
+    stands by itself, also behind walls. Where it is not there, an exercise that is newer than the
+    variant is the reference's all the same.
     """
     base = solution(course)
     for unit in course.units:
+        rest = base.modules[unit.name].text.replace("from __future__ import annotations", "")
+        names = {exercise.name.split(".")[0] for exercise in unit.exercises}
         for path in sorted((folder / unit.name).glob("*.py")):
             text = path.read_text(encoding="utf-8")
-            rest = base.modules[unit.name].text.replace("from __future__ import annotations", "")
+            defined = {getattr(node, "name", "") for node in ast.parse(text).body}
+            if not _REST.search(text) and not names <= defined:
+                text = f"{rest}\n{text}"
             text = _REST.sub(rest.replace("\\", r"\\"), text)
             yield edited(base, unit.name, text, f"{unit.name}/{path.stem}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import math
 import re
 from collections import Counter
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from grader.judge import explain
+from grader.judge.picture import picture
 from grader.judge.tolerance import budget, distance
 from grader.model import Message, Outcome, say
 from grader.subject.faults import Failure
@@ -111,7 +113,11 @@ class Expectation:
         tolerance = budget(found.dtype) if within is None else within
         wrong = _apart(found, target, tolerance, self._considered(found))
         if wrong.any():
-            self._fail(*explain.difference(found, target.expand_as(found), wrong, tolerance))
+            target = target.expand_as(found)
+            self._fail(
+                *explain.difference(found, target, wrong, tolerance),
+                picture=functools.partial(picture, found, target, wrong),
+            )
 
     def mentions(self, *words: Any) -> None:
         """Be a text in which these words and numbers stand; one that is given twice, twice."""
@@ -226,9 +232,9 @@ class Expectation:
             self._fail(say("expected a tensor; found {found}", found=describe(self._found)))
         return self._found  # type: ignore[no-any-return]
 
-    def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE) -> None:
+    def _fail(self, *message: Message, outcome: Outcome = Outcome.WRONG_VALUE, **more: Any) -> None:
         found = self._found if isinstance(self._found, Tensor) else shown(self._found)
-        raise Failure(outcome, *message, found=found)
+        raise Failure(outcome, *message, found=found, **more)
 
 
 def describe_plain(value: Any) -> str:

@@ -14,8 +14,13 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from grader.model import Submission
 
 _PRINTED_MOST = 2000  # characters of one check's output that are shown
 
@@ -24,6 +29,7 @@ class Events:
     """Writes events to what was standard output."""
 
     def __init__(self) -> None:
+        self.run = 0  # of a warm process's many runs, the one whose events these are
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -32,7 +38,18 @@ class Events:
 
     def __call__(self, event: str, **fields: Any) -> None:
         with self._lock:
-            print(json.dumps({"event": event, **fields}), file=self._out, flush=True)
+            line = json.dumps({"event": event, "run": self.run} | fields)
+            print(line, file=self._out, flush=True)
+
+    def fork(self) -> int:
+        """`os.fork`, at a moment when nobody is writing: the lock would never open in the fork."""
+        with self._lock:
+            return os.fork()
+
+    def break_line(self) -> None:
+        """Whoever was ended in the middle of a line has spoiled no more than that."""
+        with self._lock:
+            print(file=self._out, flush=True)
 
 
 class Printed(io.TextIOBase):
@@ -85,77 +102,122 @@ class Watchdog:
 
 
 def main() -> None:
-    """Serve one request; whatever happens is an event."""
+    """Serve one request."""
     request = json.load(sys.stdin)
     events = Events()
+    units = sorted({id.split(".")[0] for id in request["exercises"]})
+    answer(lambda: Session(units).serve(request, events), events)
+
+
+def answer(work: Callable[[], None], events: Events) -> NoReturn:
+    """Do the work, then end; whatever happens is an event."""
     try:
-        _run(request, events)
+        work()
     except BaseException as error:
         events("error", text=str(error), trace=traceback.format_exc(), kind=type(error).__name__)
     os._exit(0)  # torch takes its time to leave
 
 
-def _run(request: dict[str, Any], events: Events) -> None:
-    warnings.filterwarnings("ignore")
-    import torch
+class Session:
+    """All that is there before a student's code is: torch, the public checks, their answers.
 
-    from grader import course as courses
-    from grader import intake
-    from grader.judge.reference import Recorded
-    from grader.judge.suite import collect, ended
-    from grader.judge.untouched import untouched
-    from grader.model import Outcome
-    from grader.subject.faults import Failure, Fault
-    from grader.subject.host import Host
-    from grader.subject.proxy import Subject
+    Args:
+        units: those whose checks are collected.
+    """
 
-    torch.set_num_threads(1)
-    course = courses.load()
-    units = [unit.name for unit in course.units]
-    submission = intake.read_folder(Path(request["path"]), units)
-    paths = {module.path for module in submission.modules.values()}
-    printed = Printed()
-    sys.stdout = sys.stderr = printed
-    hung = dict(request["hung"])
-    dog = Watchdog(events, request["limit_s"], paths, printed)
+    def __init__(self, units: Sequence[str]) -> None:
+        warnings.filterwarnings("ignore")
+        import torch
 
-    def importing(unit: str) -> None:
-        if unit in hung:
-            raise Fault("hung", {"unit": unit}, hung[unit])
-        events("importing", unit=unit)
+        from grader import course as courses
+        from grader.judge.reference import Recorded
+        from grader.judge.suite import collect
 
-    host = Host(submission, units, importing)
-    answers = Recorded(courses.ROOT / "tests" / "public" / "answers")
-    wanted = set(request["exercises"])
-    given: dict[str, str] = {}
-    for unit in {id.split(".")[0] for id in wanted}:
-        given |= answers.of(unit).given
-    as_given = untouched(submission, given)
-    subject = Subject(course, host.perform, submission)
-    skip = set(request["skip"])
+        torch.set_num_threads(1)
+        self._course = courses.load()
+        public = courses.ROOT / "tests" / "public"
+        self._answers = Recorded(public / "answers")
+        self._suite = collect([public / f"test_{unit}.py" for unit in units])
 
-    files = sorted({f"test_{id.split('.')[0]}.py" for id in wanted})
-    folder = courses.ROOT / "tests" / "public"
-    suite = collect([folder / file for file in files])
-    order = list(course.exercises)
-    checks = [check for check in suite.checks if check.exercise in wanted]
-    checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
-    plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
-    events("plan", checks=plan)
-    dog.start()
-    for check in checks:
-        if check.id in skip:
-            continue
-        events("start", check=check.id)
-        dog.feed()
-        if check.exercise in as_given:
-            result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
-        else:
-            result, signature = suite.run(check, subject, answers)
-            result = answers.of(check.id).known.compared(result, signature)
-        data = result.to_json() | {"printed": printed.take()}
-        events("result", result=data)
-    events("end")
+    def rehearse(self, called: Callable[[], bool] = lambda: False) -> None:
+        """Go through all that can be done without a student's code: its first time takes longer.
+
+        Args:
+            called: whether to break off, since there is work to do.
+        """
+        from grader.model import Submission
+        from grader.subject.host import Host
+        from grader.subject.proxy import Subject
+
+        units = [unit.name for unit in self._course.units]
+        nothing = Submission("", {})
+        subject = Subject(self._course, Host(nothing, units).perform, nothing)
+        for check in self._suite.checks:
+            if called():
+                return
+            result, signature = self._suite.run(check, subject, self._answers)
+            self._answers.of(check.id).known.compared(result, signature)
+
+    def read(self, path: str) -> Submission:
+        """Read the student's folder; what is in it runs only when a check needs it."""
+        from grader import intake
+
+        return intake.read_folder(Path(path), self._course.definitions)
+
+    def serve(self, request: dict[str, Any], events: Events) -> None:
+        """Run the checks that are asked for, each result an event."""
+        from grader.judge.suite import ended
+        from grader.judge.untouched import untouched
+        from grader.model import Module, Outcome
+        from grader.subject.faults import Failure, Fault
+        from grader.subject.host import Host
+        from grader.subject.proxy import Subject
+
+        units = [unit.name for unit in self._course.units]
+        submission = self.read(request["path"])
+        theirs = request["modules"].items()
+        in_kernel = {unit: Module(unit, text, f"{unit}.ipynb") for unit, text in theirs}
+        submission = replace(submission, modules={**submission.modules, **in_kernel})
+        paths = {module.path for module in submission.modules.values()}
+        printed = Printed()
+        sys.stdout = sys.stderr = printed
+        hung = dict(request["hung"])
+        dog = Watchdog(events, request["limit_s"], paths, printed)
+
+        def importing(unit: str) -> None:
+            if unit in hung:
+                raise Fault("hung", {"unit": unit}, hung[unit])
+            events("importing", unit=unit)
+
+        host = Host(submission, units, importing)
+        answers = self._answers
+        wanted = set(request["exercises"])
+        given: dict[str, str] = {}
+        for unit in {id.split(".")[0] for id in wanted}:
+            given |= answers.of(unit).given
+        as_given = untouched(submission, given)
+        subject = Subject(self._course, host.perform, submission)
+        skip = set(request["skip"])
+
+        order = list(self._course.exercises)
+        checks = [check for check in self._suite.checks if check.exercise in wanted]
+        checks.sort(key=lambda check: (order.index(check.exercise), check.clause))
+        plan = [(c.id, c.exercise, c.clause, c.title) for c in checks]
+        events("plan", checks=plan)
+        dog.start()
+        for check in checks:
+            if check.id in skip:
+                continue
+            events("start", check=check.id)
+            dog.feed()
+            if check.exercise in as_given:
+                result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
+            else:
+                result, signature = self._suite.run(check, subject, answers)
+                result = answers.of(check.id).known.compared(result, signature)
+            data = result.to_json() | {"printed": printed.take()}
+            events("result", result=data)
+        events("end")
 
 
 if __name__ == "__main__":

@@ -146,10 +146,11 @@ class Suite:
 
 
 def ended(check: Check, error: BaseException | None) -> CheckResult:
-    """The result of a check that ended in ``error``."""
+    """The result of a check that ended in ``error``; a hidden one has no picture."""
     outcome, message, frames = verdict(check, error)
+    drawn = error.picture() if isinstance(error, Failure) and not check.hidden else None
     return CheckResult(
-        check.id, check.exercise, check.clause, check.title, outcome, message, frames
+        check.id, check.exercise, check.clause, check.title, outcome, message, frames, picture=drawn
     )
 
 

@@ -31,7 +31,7 @@ from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
 from grader.score import Score
 
-RESULT = "result.json"
+RESULT, REPORT = "result.json", "report.html"
 
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
@@ -52,20 +52,35 @@ class Row:
         return "graded" if self.score.graded else "ungraded"
 
 
-def write(out: Path, rows: Iterable[Row], exercises: Sequence[str], language: Language) -> None:
-    """Write everything; the same results give the same bytes."""
-    rows = list(rows)
+@dataclass(frozen=True)
+class Line:
+    """What of a submission stands in the tables: little, so that a class of any size fits."""
+
+    id: str
+    status: str
+    values: Sequence[str]  # of grades.csv
+    shown: Sequence[Text]  # of the terminal's table
+
+
+def write(
+    out: Path, rows: Iterable[Row], exercises: Sequence[str], language: Language
+) -> list[Line]:
+    """Write everything, one row after the other; the same results give the same bytes."""
+    lines = []
     for row in rows:
         folder = out / row.submission.id
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
-    _remove_others(out, {row.submission.id for row in rows})
+        replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
+        values = _values(row, exercises, language)
+        lines.append(Line(row.submission.id, row.status, values, _shown(row, language)))
+    _remove_others(out, {line.id for line in lines})
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
-    for row in rows:
-        writer.writerow([_cell(value) for value in _values(row, exercises, language)])
-    _replace(out / "grades.csv", "\ufeff" + table.getvalue())
+    for line in lines:
+        writer.writerow(map(_cell, line.values))
+    replace(out / "grades.csv", "\ufeff" + table.getvalue())
+    return lines
 
 
 def _remove_others(out: Path, ids: Set[str]) -> None:
@@ -73,6 +88,7 @@ def _remove_others(out: Path, ids: Set[str]) -> None:
     for path in out.glob(f"*/{RESULT}"):
         if path.parent.name not in ids and _is_ours(path):
             path.unlink()
+            path.with_name(REPORT).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # something else lies beside it
                 path.parent.rmdir()
 
@@ -99,7 +115,7 @@ def _cell(value: str) -> str:
     return f"'{value}" if value[:1] in tuple("=+-@\t\r\n＝＋－＠") else value
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")
@@ -111,30 +127,29 @@ def printable(id: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in id)
 
 
-def show(console: Console, rows: Iterable[Row], language: Language) -> None:
+def show(console: Console, lines: Iterable[Line]) -> None:
     """Print the class as a table: who earned what, and where each first lost points."""
     table = Table(box=None, pad_edge=False)
     table.add_column("submission", overflow="fold")
     table.add_column("points", justify="right")
     table.add_column("passed", justify="right")
     table.add_column("first open", overflow="fold")
-    for row in rows:
-        shown = Text(printable(row.submission.id))
-        if row.score is None:
-            words = "; ".join(language.render(note) for note in row.notes)
-            table.add_row(shown, "-", "-", Text(words, "yellow"))
-            continue
-        passed = sum(e.passed for e in row.score.exercises)
-        points = (
-            f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
-        )
-        table.add_row(
-            shown,
-            Text(points, _STYLES[row.status]),
-            f"{passed} / {len(row.score.exercises)}",
-            _first_open(row.score, language),
-        )
+    for line in lines:
+        table.add_row(Text(printable(line.id)), *line.shown)
     console.print(table)
+
+
+def _shown(row: Row, language: Language) -> list[Text]:
+    if row.score is None:
+        words = "; ".join(language.render(note) for note in row.notes)
+        return [Text("-"), Text("-"), Text(words, "yellow")]
+    passed = sum(e.passed for e in row.score.exercises)
+    points = f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
+    return [
+        Text(points, _STYLES[row.status]),
+        Text(f"{passed} / {len(row.score.exercises)}"),
+        _first_open(row.score, language),
+    ]
 
 
 def _first_open(score: Score, language: Language) -> Text:

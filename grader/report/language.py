@@ -17,11 +17,22 @@ class Language:
 
     Args:
         name: such as "zh" or "en"; by default what the environment or the system says.
+        domain: which catalogue.
+
+    Attributes:
+        tag: its name for browsers and screen readers, such as "en" or "zh".
     """
 
-    def __init__(self, name: str | None = None):
+    def __init__(self, name: str | None = None, domain: str = "grader"):
+        self._name = name
         wanted = [name] if name else _preferred()
-        self._catalogue = gettext.translation("grader", _CATALOGUES, wanted, fallback=True)
+        self._catalogue = gettext.translation(domain, _CATALOGUES, wanted, fallback=True)
+        found = gettext.find(domain, _CATALOGUES, wanted)
+        self.tag = Path(found).parts[-3].replace("_", "-") if found else "en"
+
+    def of(self, domain: str) -> Language:
+        """The same language, of another catalogue."""
+        return Language(self._name, domain)
 
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
@@ -29,7 +40,10 @@ class Language:
         return translated.format(**args) if args else translated
 
     def render(self, message: Message) -> str:
-        return self(message.text, **message.args)
+        inner = {
+            k: self.render(v) if isinstance(v, Message) else v for k, v in message.args.items()
+        }
+        return self(message.text, **inner)
 
 
 def _preferred() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import platform
@@ -38,6 +39,7 @@ def result(
             "torch": importlib.metadata.version("torch"),
             "device": device,
             "protections": list(protections),
+            "suite": suite_digest(suite),
         },
         "status": "graded" if score.graded else "ungraded",
         "score": score.score,
@@ -60,6 +62,19 @@ def digest(submission: Submission) -> str:
 def course_digest() -> str:
     """Of the table."""
     return hashlib.sha256((Path(ROOT) / "course.toml").read_bytes()).hexdigest()[:16]
+
+
+@functools.cache
+def suite_digest(suite: str) -> str:
+    """Of the checks, the reference and the known mistakes, as far as they are there."""
+    whole = hashlib.sha256()
+    folders = ["tests/public"] if suite == "public" else ["tests/public", "tests/hidden"]
+    for folder in (*folders, "solutions", "solutions/mistakes"):
+        for path in sorted(Path(ROOT, folder).glob("*.*")):
+            if path.suffix in (".py", ".toml"):
+                whole.update(f"{folder}/{path.name}\n".encode())
+                whole.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return whole.hexdigest()[:16]
 
 
 def _exercise(score: ExerciseScore, language: Language) -> dict[str, Any]:
@@ -85,4 +100,5 @@ def _check(check: CheckResult, language: Language) -> dict[str, Any]:
         "message": "\n".join(language.render(line) for line in check.message),
         "frames": list(check.frames),
         "mistake": check.mistake,
+        "picture": check.picture,
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from grader.model import CheckResult, Message, Outcome, Submission, say
+from grader.report import pictures
 from grader.report.language import Language
+from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
 
 _MARKS = {
@@ -34,6 +36,7 @@ class Terminal:
         self._say = language
         self._detailed = detailed
         self._told: set[str] = set()
+        self._pictured = False
 
     def show(
         self, score: Score, submission: Submission, folder: str, upcoming: str | None = None
@@ -60,6 +63,12 @@ class Terminal:
                 self._reason(common)  # a file that is not there, or a name
         self._ending(score, folder, upcoming)
 
+    def tell(self, exercise: ExerciseScore) -> None:
+        """Print all about one exercise, and nothing about what comes next."""
+        self._told.clear()
+        self._headline(exercise)
+        self._checks(exercise)
+
     def _headline(self, exercise: ExerciseScore) -> None:
         name = exercise.exercise.id
         if exercise.untouched is Outcome.NOT_ATTEMPTED:
@@ -76,6 +85,7 @@ class Terminal:
         self._console.print(line, soft_wrap=True)
 
     def _checks(self, exercise: ExerciseScore) -> None:
+        self._pictured = False
         if exercise.followed_through:
             words = self._say(
                 "(judged on a sound version of what it stands on, since yours is open)"
@@ -108,6 +118,7 @@ class Terminal:
             if key and key not in told:
                 told[key] = check.clause
                 self._reason(check)
+                self._picture(check, exercise.checks)
 
     def _cause(self, check: CheckResult) -> str:
         """What makes two failures one: the mistake, the line that raised, or all of the words."""
@@ -137,6 +148,21 @@ class Terminal:
             for printed in check.printed.rstrip("\n").split("\n")[:8]:
                 self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
 
+    def _picture(self, check: CheckResult, others: Sequence[CheckResult]) -> None:
+        """Draw what was expected and found, as seen in another check where a mistake shows there;
+        one picture of an exercise says enough.
+        """
+        shows = [check, *(c for c in others if check.mistake and c.mistake == check.mistake)]
+        drawn = next((c for c in shows if c.picture), None)
+        if drawn is None or drawn.picture is None or self._pictured:
+            return
+        self._pictured = True
+        if drawn is not check:
+            words = self._say("as a check of clause {clause} shows it:", clause=drawn.clause)
+            self._write(Text(words, "dim"), 6)
+        for line in pictures.drawn(drawn.picture, self._say, self._console.width - 6):
+            self._console.print(Text(" " * 6) + line, soft_wrap=True)
+
     def _ending(self, score: Score, folder: str, upcoming: str | None) -> None:
         console = self._console
         console.print()
@@ -156,6 +182,8 @@ class Terminal:
             if upcoming:
                 words = say("next: make check ONLY={unit}", unit=upcoming)
                 self._line(self._say.render(words), "bold cyan")
+            words = say("what the reference does otherwise: make compare")
+            self._line(self._say.render(words), "cyan")
             return
         common = _common(first)
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
@@ -163,15 +191,16 @@ class Terminal:
         else:
             told = self._say.render(_next(first, folder))
         self._line(told, "bold cyan")
+        words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
+        self._line(self._say.render(words), "cyan")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style), soft_wrap=True)
 
     def _write(self, text: Text, columns: int, before: Text | None = None) -> None:
         """Print a text that keeps its left margin when it is wrapped, and has none on the right."""
-        lines = text.wrap(self._console, max(20, self._console.width - columns))
+        lines = wrap(text, max(20, self._console.width - columns))
         for number, line in enumerate(lines):
-            line.rstrip()
             margin = before if before is not None and number == 0 else Text(" " * columns)
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
 

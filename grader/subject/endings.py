@@ -5,6 +5,7 @@ from __future__ import annotations
 from grader.model import Message, say
 
 NOT_AGAIN = say("Not tried: it went the same way twice.")
+NOT_TRIED = say("Not tried: the check before it went that way.")
 VANISHED = say("The process ended in the middle of this check: a crash, or `os._exit()`.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ class Failure(Exception):
             recognised by.
         types: the class names of the student's exception, most special first.
         text: what that exception said.
+        picture: makes a picture of what was judged, where there is one; only who shows it calls.
         standin: the exercise that isn't attempted, where that is the reason.
     """
 
@@ -91,6 +92,7 @@ class Failure(Exception):
         types: Sequence[str] = (),
         standin: str = "",
         text: str = "",
+        picture: Callable[[], dict[str, Any] | None] = lambda: None,
     ):
         super().__init__(outcome.value, *(line.text.format(**line.args) for line in message))
         self.outcome = outcome
@@ -100,3 +102,4 @@ class Failure(Exception):
         self.types = tuple(types)
         self.standin = standin
         self.text = text
+        self.picture = picture

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import inspect
+import linecache
 import re
 import sys
 import threading
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from grader.model import Submission
+from grader.model import Submission, place
 from grader.subject.across import Lent
 from grader.subject.faults import Fault, Ref
 from grader.subject.modules import Finish, Namespace
@@ -358,7 +359,7 @@ class Host:
     def _frames(self, error: BaseException) -> list[str]:
         if isinstance(error, SyntaxError) and error.filename in self._paths:
             line = (error.text or "").strip()
-            return [f"{PurePath(error.filename).name}, line {error.lineno}\n    {line}"]
+            return [f"{_place(error.filename, error.lineno or 0)}\n    {line}"]
         stack = traceback.extract_tb(error.__traceback__)
         return frame_texts(frame for frame in stack if frame.filename in self._paths)
 
@@ -427,7 +428,12 @@ def frame_texts(frames: Iterable[traceback.FrameSummary]) -> list[str]:
 def frame_text(frame: traceback.FrameSummary) -> str:
     """A line of the student's, as reports show it."""
     name = "" if frame.name == "<module>" else f", in {frame.name}"
-    return f"{PurePath(frame.filename).name}, line {frame.lineno}{name}\n    {frame.line}"
+    return f"{_place(frame.filename, frame.lineno or 0)}{name}\n    {frame.line}"
+
+
+def _place(path: str, line: int) -> str:
+    """A line of a file, of a notebook with its cell."""
+    return f"{PurePath(path).name}, {place(linecache.getlines(path), line)}"
 
 
 class _Rules:

@@ -303,6 +303,7 @@ def _is_description(answer: Any, arguments: Mapping[str, Any]) -> bool:
     shapes = [*parameters.values(), *buffers.values()]
     return (
         all(isinstance(name, str) for name in [*answer["trained"], *modules.values()])
+        and set(answer["trained"]) <= parameters.keys()
         and all(isinstance(shape, list) for shape in shapes)
         and all(type(size) is int for shape in shapes for size in shape)
     )

@@ -159,8 +159,7 @@ def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
         )
         return Outcome.NOT_ATTEMPTED, text, rename
     restore = say(
-        "Each unit lives in the file of its name; `git checkout -- exercises/{unit}.py` brings"
-        " a lost one back.",
+        "Each unit lives in the file of its name; `make reset ONLY={unit}` brings a fresh one.",
         unit=detail["unit"],
     )
     return Outcome.NOT_ATTEMPTED, text, restore

@@ -176,7 +176,7 @@ def test_attention_gradients_fit(subject, draw):
 
 @clause(ATTENTION, 7)
 def test_attention_gradients_with_a_mask(subject, draw):
-    """So they do with a mask"""
+    """With a mask, too, the gradients say how the results move"""
     call = _look(subject, draw, mask=draw.mask(3, 4))
     properties.gradient_fits(subject, call, draw, "query", "keys")
 

@@ -106,7 +106,7 @@ def test_softmax_is_written_out_in_each_precision(subject, draw, dtype):
 @clause(SOFTMAX, 6)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_softmax_gradient_fits_values(subject, draw, dim):
-    """The gradient is that of the values"""
+    """The gradient agrees with how the weights move"""
     gradient_fits(
         subject, subject.attention.stable_softmax.on(draw.tensor(4, 3, 2), dim), draw, "scores"
     )

@@ -96,7 +96,7 @@ def test_every_piece_has_a_token_of_its_own(subject, draw, size, overlap):
 @clause(CHUNK, 4)
 @pytest.mark.parametrize("size, overlap", [(1, 1), (3, 7), (4, -2)])
 def test_overlap_that_cannot_be(subject, draw, size, overlap):
-    """Nor does any other overlap lead on"""
+    """An overlap with which no piece would lead on raises an error"""
     with subject.raises("ValueError", "AssertionError"):
         subject.efficiency.chunk_tokens(draw.integers(0, 999, 9), size, overlap=overlap)
 
@@ -230,7 +230,7 @@ def test_append_with_other_axes(subject, draw, leading):
 
 @clause(APPEND, 4)
 def test_positions_as_many_as_others(subject, draw):
-    """Nor does it matter that sizes agree that may differ"""
+    """Sizes that may differ may also agree"""
     parts = [[draw.tensor(3, 3, 3, 3) for _ in range(2)] for _ in range(3)]
     _appends(subject.efficiency.KVCache(), parts)
 
@@ -256,7 +256,7 @@ def test_first_append_leaves_inputs_alone(subject, draw):
 
 @clause(RESET, 1)
 def test_length_after_many_resets(subject, draw):
-    """After each reset, and after one of an empty cache"""
+    """The cache is as new after each reset, of an empty one too"""
     cache, found = subject.efficiency.KVCache(), []
     for seq in (2, 3):
         cache.reset()
@@ -549,7 +549,7 @@ def test_one_picture_comes_back(subject, draw, sizes):
 @clause(REVERSE, 2)
 @pytest.mark.parametrize("sizes", [s for s in _PICTURES if s[0] > 1], ids=str)
 def test_pictures_come_back(subject, draw, sizes):
-    """So do many pictures"""
+    """The windows of many pictures become those pictures again"""
     *shape, size = sizes
     x = draw.tensor(*shape)
     found = subject.efficiency.window_reverse(_cut_out(x, size), size, shape[1], shape[2])
@@ -751,7 +751,7 @@ def test_fast_gradients_fit_values(subject, draw):
 
 @clause(FAST, 6)
 def test_fast_leaves_3d_inputs_alone(subject, draw):
-    """Without heads and mask, too"""
+    """Queries without heads and without a mask work, too"""
     inputs = draw.attention_inputs(3)
     leaves_inputs_alone(subject, subject.efficiency.fast_attention.on(*inputs))
 

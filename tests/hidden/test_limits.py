@@ -52,7 +52,7 @@ def test_arguments_by_name(subject, reference):
 
 @clause(FIELD, 3)
 def test_nothing_to_see_but_oneself(subject):
-    """However many layers there are with kernels of 1, and without any layer"""
+    """However many layers of kernel 1 there are, and without any, one input is seen"""
     stacks = [(1, 0), (1, 30), (2, 0), (9, 0)]
     give([subject.limits.receptive_field.on(*stack) for stack in stacks], [1] * 4)
 
@@ -113,7 +113,7 @@ def test_no_path_at_all(subject, arguments):
 
 @clause(STEPS, 1)
 def test_states_wait_at_any_length(subject):
-    """As many as there are positions"""
+    """A recurrent network takes as many steps as there are positions"""
     give([subject.limits.sequential_steps.on("rnn", n) for n in range(1, 40)], list(range(1, 40)))
 
 

@@ -148,7 +148,7 @@ def test_other_numbers_of_heads(subject, draw, reference, num_heads):
 
 @clause(FORWARD, 2)
 def test_heads_do_not_see_other_slices(subject, draw):
-    """What one head is asked does not move the weights of another"""
+    """One head's queries do not move the weights of another"""
     call = layer_of(subject, draw, 12, 3, plain=["w_q", "w_k"]).on(*inputs(draw))
     asked = torch.arange(12) // 4 == 1
     others = torch.tensor([True, False, True])[:, None, None]
@@ -244,7 +244,7 @@ def test_gradients_of_the_output(subject, draw, reference):
 
 @clause(FORWARD, 6)
 def test_gradients_fit_values(subject, draw):
-    """The gradients of the output are those of its values"""
+    """The gradients agree with how the output moves"""
     call = layer_of(subject, draw).on(*inputs(draw), draw.mask(3, 1, 4, 5))
     gradient_fits(subject, call, draw, "query", "key", "value", of=[0])
 

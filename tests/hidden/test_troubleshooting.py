@@ -311,7 +311,7 @@ def test_faint_leak_of_a_fill_that_is_too_high(subject, draw):
 
 @clause(LEAKS, 3)
 def test_rounding_of_a_running_mean(subject, draw):
-    """A mean that is taken apart again is no leak"""
+    """A sum from which the future is taken away again is no leak"""
 
     def means(x):
         count = torch.arange(1, x.size(1) + 1).to(x)[:, None]

@@ -388,7 +388,7 @@ def test_oblong_pictures(subject, draw, reference, turned):
 @clause(PARTITION, 4)
 @pytest.mark.parametrize("pixels", [(5, 4), (4, 5)], ids=["height", "width"])
 def test_pixels_that_fill_no_window(subject, draw, pixels):
-    """A size that does not divide height and width raises an error"""
+    """A size that does not divide height or width raises an error"""
     with subject.raises("Exception"):
         subject.efficiency.window_partition(draw.tensor(2, *pixels, 3), 2)
 

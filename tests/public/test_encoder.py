@@ -132,7 +132,7 @@ def test_dropout_of_everything(subject, draw):
 
 @clause(LAYER, 5)
 def test_dropout_of_single_numbers(subject, draw):
-    """Numbers of f are dropped one by one, others grow by 1 / (1 - dropout)"""
+    """In training, f's numbers are dropped one by one, the others times 1 / (1 - dropout)"""
     layer = subject.encoder.TransformerEncoderLayerSimple(3, 1, 5, 0.25)
     layer.load(_weights(draw, layer, ATTENTION, "feed_forward[0]"))
     layer.load({"feed_forward[0].bias": 1 + draw.tensor(5).abs()})
@@ -206,7 +206,7 @@ def test_mask_hides_keys(subject, draw):
 
 @clause(LAYER, 6)
 def test_mask_of_each_query(subject, draw):
-    """A look-ahead mask [seq, seq] keeps the last position from those before it"""
+    """With a look-ahead mask [seq, seq], earlier positions do not see the last one"""
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     call = _layer(subject, draw).on(draw.tensor(3, 5, 8), mask)
     last = torch.arange(5).reshape(5, 1) == 4

@@ -77,7 +77,7 @@ def test_padding_anywhere(subject, draw):
 @clause(PADDING, 3)
 @pytest.mark.parametrize("pad_id", [3, 9, -1])
 def test_any_pad_id(subject, draw, pad_id):
-    """`pad_id` may be any number, and then token 0 is a real one"""
+    """`pad_id` may be any number; where it is not 0, token 0 is a real one"""
     real = draw.mask(4, 6)
     token_ids = _tokens(draw, real, pad_id)
     token_ids[:, 0] = torch.tensor([0, 0, 8, pad_id])

@@ -44,7 +44,8 @@ def test_nothing_else_is_trained(subject):
     """Trained are two tensors in each of w_q, w_k, w_v and w_o, and no others"""
     layer, linears = subject.multihead.MultiHeadAttention(12, 3), ("w_q", "w_k", "w_v", "w_o")
     names = [f"{linear}.{part}" for linear in linears for part in ("weight", "bias")]
-    expect([name for name in names if not layer.get(f"{name}.requires_grad")]).equals([])
+    frozen = [name for name in names if layer.get(f"{name}.requires_grad") is not True]
+    expect(frozen).equals([])
     trained = layer.describe()["trained"]
     if len(trained) != len(names):  # else they are these, even under another name than the first
         owners = Counter(name.split(".")[-2:][0] for name in trained)

@@ -325,7 +325,7 @@ def test_faint_leaks(subject, draw):
 
 @clause(LEAKS, 3)
 def test_rounding_is_no_leak(subject):
-    """The rounding of a sum that takes the future away again does not"""
+    """The rounding of a sum that takes the future away again does not count"""
 
     def sums(x):  # of what stands before and of the token itself
         later = x.flip(1).cumsum(1).flip(1) - x

@@ -254,6 +254,19 @@ def test_every_variant_is_a_whole_submission(course: Course) -> None:
         compile(variant.modules[unit].text, variant.id, "exec", dont_inherit=True)
 
 
+def test_an_exercise_that_is_newer_than_a_variant_is_the_references(
+    course: Course, tmp_path: Path
+) -> None:
+    (tmp_path / "masks").mkdir()
+    text = "def create_padding_mask(token_ids, pad_id=0):\n    return ~(token_ids == pad_id)\n"
+    (tmp_path / "masks" / "older.py").write_text(text, encoding="utf-8")
+    (variant,) = bank.variants(course, tmp_path)
+    module: dict[str, object] = {}
+    exec(compile(variant.modules["masks"].text, "masks", "exec"), module)
+    assert {"create_look_ahead_mask", "combine_masks"} <= module.keys()
+    assert text in variant.modules["masks"].text
+
+
 # What `validate` finds to be amiss with a bank.
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from grader import course as courses
@@ -224,7 +225,7 @@ def test_nothing_on_stderr_and_never_a_traceback(runs, name: str) -> None:
 def test_untouched_stubs(runs, course: Course) -> None:
     run = runs["stubs"].result()
     assert run.code == 1
-    *lines, blank, points, upcoming = run.out.splitlines()
+    *lines, blank, points, upcoming, hint = run.out.splitlines()
     assert [line.split()[-1] for line in lines] == [
         "blocked" if exercise.needs else "attempted" for exercise in course.exercises.values()
     ]
@@ -233,12 +234,13 @@ def test_untouched_stubs(runs, course: Course) -> None:
     first = next(iter(course.exercises.values()))
     assert upcoming.startswith(f"next: write `{first.name}` in ")
     assert upcoming.endswith(f"{first.unit}.py, then: make check ONLY={first.id}")
+    assert hint.startswith(f"a hint: make hint ONLY={first.id} ")
 
 
 def test_the_solution(runs, course: Course) -> None:
     run = runs["solution"].result()
     assert run.code == 0
-    *lines, _, points = run.out.splitlines()
+    *lines, _, points, _ = run.out.splitlines()
     wanted = [f"{e.id} {e.max_score:g} / {e.max_score:g}" for e in course.exercises.values()]
     assert [" ".join(line.split()) for line in lines] == wanted
     most = sum(exercise.max_score for exercise in course.exercises.values())
@@ -384,7 +386,7 @@ def test_a_blunder_as_it_is_printed(runs) -> None:
     )
     assert "next: mend `scaled_dot_product_attention` in " in out
     assert out.count("`create_look_ahead_mask` returned None") == 1
-    assert max(map(len, out.splitlines()[:-1])) <= 100
+    assert max(map(len, out.splitlines()[:-2])) <= 100
 
 
 def test_one_reason_for_a_whole_file_is_told_once(runs) -> None:
@@ -458,28 +460,18 @@ def test_the_rest_goes_on(runs) -> None:
 # The shape of --json.
 
 
-def test_json_has_the_keys_of_its_schema_and_no_others(runs, course: Course) -> None:
+def test_json_is_as_its_schema_says(runs, course: Course) -> None:
+    schema = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    holds = jsonschema.Draft202012Validator(schema)
     for name in ("one by one json", "deadly", "only"):
         result = runs[name].result().result
-        assert list(result) == [
-            "schema", "submission", "digest", "suite", "course", "made_by", "status", "score",
-            "max_score", "exercises", "notes",
-        ]  # fmt: skip
-        assert (result["schema"], result["suite"]) == (1, "public")
-        assert list(result["made_by"]) == ["grader", "python", "torch", "device", "protections"]
+        holds.validate(result)
+        assert result["suite"] == "public"
         for exercise in result["exercises"]:
-            assert list(exercise) == [
-                "id", "score", "max_score", "followed_through", "clauses", "checks",
-            ]  # fmt: skip
             points = course.exercises[exercise["id"]].points
             assert [c["clause"] for c in exercise["clauses"]] == list(range(1, len(points) + 1))
-            for clause in exercise["clauses"]:
-                assert list(clause) == ["clause", "points", "max_points"]
             assert sum(c["points"] for c in exercise["clauses"]) == exercise["score"]
             for entry in exercise["checks"]:
-                assert list(entry) == [
-                    "id", "clause", "title", "outcome", "message", "frames", "mistake",
-                ]  # fmt: skip
                 assert entry["id"].startswith(f"{exercise['id']}/{entry['clause']}/test_")
         assert result["score"] == sum(e["score"] for e in result["exercises"])
         assert result["max_score"] == sum(e["max_score"] for e in result["exercises"])

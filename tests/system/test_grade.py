@@ -16,7 +16,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
+import jsonschema
 import pytest
 import torch
 
@@ -24,6 +26,8 @@ from grader import course as courses
 from grader import sample
 from grader.course import ROOT
 from grader.judge import bank, standin
+from grader.judge.suite import collect
+from grader.report import difference, formats
 from grader.subject import jail
 
 pytestmark = [
@@ -258,12 +262,65 @@ def test_a_result_holds_no_path_of_this_machine(graded) -> None:
     assert str(ROOT) not in text
 
 
+# Pages (test_pages.py has what can be tried without grading)
+
+
+def page(out: Path, name: str) -> str:
+    return (out / name / "report.html").read_text(encoding="utf-8")
+
+
+HANA = "Your weights equal those of a softmax over the queries."
+
+
+def test_everyone_has_a_page_and_the_class_has_one(graded) -> None:
+    _, out, _ = graded
+    names = set(rows(out))
+    assert {path.parent.name for path in out.glob("*/report.html")} == names
+    found = (out / "class.html").read_text(encoding="utf-8")
+    for name in names:
+        assert f'<a href="{quote(name, safe="")}/report.html">' in found
+    assert HANA in found
+    assert HANA in page(out, "hana-softmax-over-queries")
+
+
+def test_a_page_says_no_more_than_the_result(graded) -> None:
+    """What was printed may hold hidden inputs."""
+    _, out, _ = graded
+    journal = (out / "journal.jsonl").read_text(encoding="utf-8")
+    assert "!!!!" in journal or "!!!!" not in page(out, "ping-warns")
+    assert "!!!!" not in page(out, "ping-warns")
+    assert "could not be read" in page(out, "broken")
+
+
+def test_results_are_as_their_schema_says(graded) -> None:
+    _, out, _ = graded
+    schema = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    holds = jsonschema.Draft202012Validator(schema)
+    results = formats.read(out)
+    for found in results:
+        holds.validate(found)
+    assert {found["status"] for found in results} == {"graded", "unreadable"}
+
+
+def test_pictures_are_of_public_checks_alone(graded) -> None:
+    _, out, _ = graded
+    public = {
+        check.id for check in collect(sorted((ROOT / "tests/public").glob("test_*.py"))).checks
+    }
+    checks = [c for r in formats.read(out) for e in r.get("exercises", ()) for c in e["checks"]]
+    drawn = {check["id"] for check in checks if check["picture"]}
+    assert drawn
+    assert drawn <= public
+    assert [check for check in checks if check["picture"] and check["outcome"] == "passed"] == []
+
+
 # Again, alone, adjusted
 
 
 def test_again_grades_nothing_and_writes_the_same_bytes(graded) -> None:
     folder, out, _ = graded
-    files = [*out.glob("*/result.json"), out / "grades.csv", out / "journal.jsonl"]
+    files = [*out.glob("*/result.json"), *out.glob("*/report.html")]
+    files += [out / name for name in ("class.html", "grades.csv", "journal.jsonl")]
     before = {path: path.read_bytes() for path in files}
     run = grade(folder, out)
     assert " / " not in run.stderr, "no progress, since there is nothing to do"
@@ -326,6 +383,17 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     assert points["ada-perfect"] == whole / 2
     assert "a day" in rows(mine)["ada-perfect"]["notes"]
     assert points["hana-softmax-over-queries"] == whole
+    assert f'<p class="big">{whole / 2:g} of {whole:g} points</p>' in page(mine, "ada-perfect")
+    assert "Late (a day): times 0.5." in page(mine, "ada-perfect")
+    assert "set by hand" in page(mine, "emil-untouched")
+    assert "Declared void: it counts as passed." in page(mine, "hana-softmax-over-queries")
+    assert HANA not in (mine / "class.html").read_text(encoding="utf-8")
+    moves = {move.submission: move for move in difference.compare(out, mine).moves}
+    assert moves["ada-perfect"].why == ["adjustments"]
+    assert moves["ada-perfect"].by == -whole / 2
+    assert [change.new for change in moves["hana-softmax-over-queries"].checks] == [
+        "passed" for _ in open_checks
+    ]
 
 
 @pytest.mark.parametrize(
@@ -375,8 +443,9 @@ def test_who_has_left_leaves_no_result(course, tmp_path) -> None:
     (out / "else" / "result.json").write_text("{}")  # none of ours
     before = (out / "journal.jsonl").read_bytes()
     grade(tmp_path / "class", out, "--only", "create_look_ahead_mask")
-    assert {path.name for path in out.glob("*/*.*")} == {"result.json", "notes.txt"}
+    assert {p.name for p in out.glob("*/*.*")} == {"result.json", "report.html", "notes.txt"}
     assert {path.parent.name for path in out.glob("*/result.json")} == {"ada", "else"}
+    assert {path.parent.name for path in out.glob("*/report.html")} == {"ada"}
     assert not (out / "bai").exists()
     assert (out / "journal.jsonl").read_bytes() == before
 

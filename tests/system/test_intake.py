@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from grader import intake
+from grader import cells, intake
 from grader.intake import IntakeError
-from grader.model import Submission
+from grader.model import Submission, place
 from grader.report.language import Language
 
 UNITS = ["attention", "masks"]
@@ -218,6 +218,134 @@ def test_a_cell_that_python_cannot_parse_crashes_nothing(tmp_path: Path, source:
     assert "attention" in read(tmp_path, attention_ipynb=notebook(cell(source))).modules
 
 
+NAMES = {"attention": ["f", "A"], "masks": ["g"]}  # what is an exercise
+
+
+def taken(tmp_path: Path, *sources: str) -> str:
+    """The module that a notebook makes, where it is known which names are exercises."""
+    (tmp_path / "attention.ipynb").write_text(notebook(*map(cell, sources)), encoding="utf-8")
+    return intake.read_folder(tmp_path, NAMES).modules["attention"].text
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()",
+        "data = open('corpus.txt').read()",
+        "lines = !ls -l\nx = %timeit -o f(1)",
+        "if True:\n    !pip install nothing\n    y = 1 / 0",
+        "try:\n    import google.colab\nexcept ImportError:\n    1 / 0",
+        "for x in range(10**12):\n    loss = f(x)",
+        "with open('no file') as file:\n    text = file.read()",
+        "from matplotlib.pyplot import *",
+        "def plot(x):\n    return plt.plot(f(x))\nfigure = plot(3)",
+        "this is no Python",
+        "%%bash\nls",
+        "await something()",
+        "assert f(2) == 3",
+        "del math",
+    ],
+)  # fmt: skip
+def test_what_no_exercise_uses_cannot_cost_one(tmp_path: Path, trial: str) -> None:
+    text = taken(tmp_path, "import math", trial, "def f(x):\n    return math.floor(x)", trial)
+    assert values(text)["f"](2.5) == 2
+    assert set(values(text)) - {"__builtins__"} == {"math", "f"}
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "N = 2",
+        "if True:\n    N = 2",
+        "try:\n    import nowhere\nexcept ImportError:\n    N = 2",
+        "N, M = 2, 3",
+        "TABLE = [0]\nTABLE[0] = 2\nN = TABLE[0]",
+        "def two():\n    return 2\nN = two()",
+        "class Two:\n    pass\nTwo.value = 2\nN = Two.value",
+        "from operator import *\nN = add(1, 1)",
+        "N = 1\nN += 1",
+        "N = (lambda: 2)()",
+        "for N in (1, 2):\n    pass",
+        "%matplotlib inline\nN = 2\n!ls",
+        "%%time\nN = 2",
+    ],
+)
+def test_what_an_exercise_uses_comes_along(tmp_path: Path, used: str) -> None:
+    text = taken(
+        tmp_path, used, "def f(x):\n    def inner():\n        return N * x\n    return inner()"
+    )
+    assert values(text)["f"](3) == 6
+
+
+def test_a_local_name_is_no_use(tmp_path: Path) -> None:
+    text = taken(tmp_path, "x = 1 / 0\nloss = 1 / 0", "def f(x):\n    loss = x\n    return loss")
+    assert values(text)["f"](3) == 3
+
+
+def test_an_exercise_may_be_assigned_and_mended(tmp_path: Path) -> None:
+    text = taken(tmp_path, "f = lambda x: 1", "class A:\n    y = 1", "A.y = 2", "f = lambda x: 2")
+    assert (values(text)["f"](0), values(text)["A"].y) == (2, 2)
+
+
+def test_an_exercise_that_python_cannot_read_is_told_and_other_cells_are_noted(
+    tmp_path: Path,
+) -> None:
+    text = taken(tmp_path, "def f(x:\n    return", "x = (")
+    with pytest.raises(SyntaxError) as caught:
+        compile(text, "attention.ipynb", "exec")
+    assert place(text.split("\n"), caught.value.lineno or 0) == "code cell 1, line 1"
+    said = notes(intake.read_folder(tmp_path, NAMES))
+    assert said == "attention.ipynb: what is no Python was left out: code cell 2"
+
+
+def test_a_line_is_known_by_its_cell(tmp_path: Path) -> None:
+    text = taken(tmp_path, "import math\nprint(1)", "print()\n\n@math.cos\ndef f(x):\n    1 / 0\n")
+    lines = text.split("\n")
+    where = {line.strip(): place(lines, number) for number, line in enumerate(lines, 1)}
+    assert where["import math"] == "code cell 1, line 1"
+    assert where["@math.cos"] == "code cell 2, line 3"
+    assert where["1 / 0"] == "code cell 2, line 5"
+    assert place(CODE.split("\n"), 2) == "line 2", "a module's own lines"
+
+
+def given(*cells_: str, **definitions: str) -> str:
+    """A notebook that says how its definitions were handed out."""
+    book = json.loads(notebook(*map(cell, cells_)))
+    digests = {name: cells.digest(text) for name, text in definitions.items()}
+    book["metadata"]["before_transformers"] = {"given": digests}
+    return json.dumps(book)
+
+
+STUB, DONE, MORE = ("def f(x):\n    raise NotImplementedError('f')", "def f(x):\n    return 1",
+                    "def f(x):\n    return 2")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "book", "value", "note"),
+    [
+        (STUB, DONE, 1, "in place of modules that are as they were given: attention.ipynb"),
+        (DONE, STUB, 1, ""),
+        (DONE, MORE, 1, "attention.py was read, which was changed most; attention.ipynb"),
+        ("x = (", STUB, None, ""),
+    ],
+    ids=["the notebook", "the module", "both", "a module that is broken"],
+)
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "their own"])
+def test_of_module_and_notebook_the_one_that_was_worked_on_is_read(
+    tmp_path: Path, module: str, book: str, value: int | None, note: str, ours: bool
+) -> None:
+    if not ours and module == DONE and book == MORE:
+        note = ""  # nobody knows what they began with
+    text = given(book, f=STUB) if ours else notebook(cell(book))
+    submission = read(tmp_path, attention_py=module, attention_ipynb=text)
+    if value is None:
+        assert submission.modules["attention"].path.endswith("attention.py")
+    else:
+        assert values(submission.modules["attention"].text)["f"](0) == value
+    assert note in notes(submission)
+    assert bool(note) == bool(submission.notes)
+
+
 # Archives, and folders within folders.
 
 
@@ -228,9 +356,9 @@ def archive(path: Path, **files: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("place", ["", "exercises__", "ada__exercises__"])
-def test_modules_may_lie_deeper(tmp_path: Path, place: str) -> None:
-    path = archive(tmp_path / "ada.zip", **{f"{place}attention_py": CODE, "notes_txt": ""})
+@pytest.mark.parametrize("deep", ["", "exercises__", "ada__exercises__"])
+def test_modules_may_lie_deeper(tmp_path: Path, deep: str) -> None:
+    path = archive(tmp_path / "ada.zip", **{f"{deep}attention_py": CODE, "notes_txt": ""})
     submission = intake.read(path, UNITS)
     assert submission.id == "ada"
     assert submission.modules["attention"].text == CODE
@@ -369,25 +497,27 @@ def test_a_notebook_of_many_statements_holds_nobody_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "kept"),
     [
-        ("x = 'é'; y = 'ü'; print(x)", "x = 'é'\n\ny = 'ü'"),
+        ("x = 'é'; y = 'ü'; print(x)", "x = 'é'; y = 'ü'"),
         (
             "@a\n@b(1,\n   2)\ndef f():\n    return 'é'  # so\n1 + 1",
             "@a\n@b(1,\n   2)\ndef f():\n    return 'é'",
         ),
-        ("x = [\r\n  1,\r\n]\ry = 2", "x = [\n  1,\n]\n\ny = 2"),
+        ("x = [\r\n  1,\r\n]\ry = 2", "x = [\n  1,\n]\ny = 2"),
         ("print(1); x = 2", "x = 2"),
-        ("x = 'a\x0cb'\ny = 1", "x = 'a\x0cb'\n\ny = 1"),
+        ("x = 'a\x0cb'\ny = 1", "x = 'a\x0cb'\ny = 1"),
+        ("print(1)\n\nx = 1\nprint(x)\ny = 2\n", "\n\nx = 1\n\ny = 2"),
     ],
-    ids=["accents", "decorators", "line ends", "after another", "form feed"],
+    ids=["accents", "decorators", "line ends", "after another", "form feed", "their lines"],
 )
 def test_a_statement_is_cut_out_where_it_ends(tmp_path: Path, source: str, kept: str) -> None:
-    assert read(tmp_path, attention_ipynb=notebook(cell(source))).modules["attention"].text == kept
+    text = read(tmp_path, attention_ipynb=notebook(cell(source))).modules["attention"].text
+    assert text == f"# %% code cell 1\n{kept}\n"
 
 
 def test_modules_of_the_same_names_elsewhere_are_told(tmp_path: Path) -> None:
-    for place in ("ada", "bai", "ada/deeper"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "attention.py").write_text(CODE)
+    for name in ("ada", "bai", "ada/deeper"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "attention.py").write_text(CODE)
     submission = intake.read(tmp_path, UNITS)
     assert submission.modules["attention"].path.endswith("ada/attention.py")
     assert submission.passed_by == ("bai", "ada/deeper")

@@ -128,7 +128,7 @@ def ended(pid: int, seconds: float) -> int | None:
 
 
 def whole(out: Path) -> dict[str, bytes]:
-    files = [out / "grades.csv", *out.glob("*/result.json")]
+    files = [out / "grades.csv", *out.glob("*/result.json"), *out.glob("*/report.html")]
     return {str(path.relative_to(out)): path.read_bytes() for path in files if path.exists()}
 
 
@@ -153,7 +153,7 @@ def test_killed_at_any_moment_it_goes_on(
     assert ended(start(), 120) == 0
     takes = time.monotonic() - began
     expected, keys = whole(out), sorted(finished(out))
-    assert len(expected) == 6
+    assert len(expected) == 11
     assert len(keys) == 5
     shutil.rmtree(out)
     ends: Counter[str] = Counter()

@@ -21,7 +21,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
 if sys.platform == "linux":
-    from grader import doctor
+    from grader import walls
     from grader.subject import jail, seccomp, trial
     from grader.subject.sandbox import Fork, JailError, Limits, Sandbox
 
@@ -321,7 +321,7 @@ def test_it_reaches_no_network(hostile: Worker, source: str) -> None:
 
 def test_it_sees_neither_checkout_nor_home_nor_secrets(hostile: Worker, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
-    for path in (HERE, jail.CHECKOUT / "grader/doctor.py", tmp_path / "secret", "/etc/passwd"):
+    for path in (HERE, jail.CHECKOUT / "grader/walls.py", tmp_path / "secret", "/etc/passwd"):
         with pytest.raises(Refused, match=r"PermissionError|FileNotFoundError"):
             hostile.ask(f"result = open({str(path)!r}).read()")
     for path in (jail.CHECKOUT, Path.home(), tmp_path, "/", "/proc", "/sys", "/dev", "/root"):
@@ -467,7 +467,7 @@ def test_every_protection_took(sandbox: "Sandbox") -> None:
 
 
 def test_the_doctor_finds_nothing_essential_missing(sandbox: "Sandbox") -> None:
-    findings = doctor.examine()
+    findings = walls.examine()
     assert [
         finding for finding in findings if finding.essential and finding.state != "present"
     ] == []

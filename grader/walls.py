@@ -1,4 +1,4 @@
-"""`grader doctor`: tries to break out of a real worker, as this user, and says what worked.
+"""The walls of `grader doctor`: tries to break out of a real worker, and says what worked.
 
 Versions prove nothing, so every finding comes from an attempt: an attack is a few lines of Python
 that a locked fork runs. It is repelled when the system refuses it; if it leaves a `result`, that is

@@ -1,0 +1,65 @@
+"""Pack your modules for handing in, and read them back as they will be graded."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from grader import course as courses
+from grader.commands import OK, add_language, add_path
+from grader.model import say
+
+_FIRST = 6  # names that are listed
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_path(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("submission.zip"),
+        help="the zip; submission.zip by default",
+    )
+    add_language(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from grader.desk import Desk
+    from grader.report.teller import Teller
+    from grader.submit import pack
+
+    tell = Teller(arguments.lang)
+    course = courses.load()
+    packed = pack(Desk(course, arguments.path), arguments.out)
+    for name, size in packed.files:
+        tell.text(f"{name:24} {size:8} B", margin=1)
+    for unit in packed.missing:
+        tell(say("{unit}.py is not there: its exercises will count as not attempted.", unit=unit),
+             "yellow")  # fmt: skip
+    for note in packed.notes:
+        tell(note, "yellow")
+    for name in packed.left_out:
+        words = say(
+            "{file} is no module of the course and was not packed. What imports it will fail: move"
+            " what you need of it into the module that needs it.",
+            file=name,
+        )
+        tell(words, "yellow")
+    if packed.untouched:
+        names = ", ".join(packed.untouched[:_FIRST])
+        words = say(
+            "not attempted: {count} of {all} exercises ({names})",
+            count=len(packed.untouched),
+            all=len(course.exercises),
+            names=names + (", ..." if len(packed.untouched) > _FIRST else ""),
+        )
+        tell(words, "yellow")
+    tell.line(
+        say(
+            "{file}: {count} files, read back as they will be graded. Hand in this file.",
+            file=str(packed.path.resolve()),
+            count=len(packed.files),
+        ),
+        "bold green",
+    )
+    return OK

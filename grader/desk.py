@@ -1,0 +1,81 @@
+"""A student's folder as the commands see it: what is written there, and how it stood when last
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from grader import intake, state
+from grader.check import LIMIT_S, Check
+from grader.course import Course
+from grader.model import Outcome
+from grader.score import ExerciseScore, Score, score
+
+
+class Desk:
+    """One folder.
+
+    Args:
+        course: the table.
+        path: the folder.
+
+    Attributes:
+        submission: its modules, as they were read.
+        texts: unit -> source.
+        state: what is remembered.
+
+    Raises:
+        IntakeError: there is no such folder.
+    """
+
+    def __init__(self, course: Course, path: Path):
+        self.course = course
+        self.path = path
+        self.state = state.read(path)
+        self.read()
+
+    def read(self) -> None:
+        """Read the modules anew."""
+        self.submission = intake.read_folder(self.path, self.course.definitions)
+        self.texts = {unit: module.text for unit, module in self.submission.modules.items()}
+
+    def fresh(self, id: str) -> state.Kept | None:
+        """How an exercise stands, if nothing has changed since it was checked."""
+        return self.state.fresh(self.course, id, self.texts)
+
+    def has_passed(self, id: str) -> bool:
+        kept = self.fresh(id)
+        return kept is not None and kept.passed
+
+    def first_open(self, ids: Iterable[str]) -> str | None:
+        """The first that has not passed; rather one that nothing blocks."""
+        left = [id for id in ids if not self.has_passed(id)]
+        kept = {id: self.fresh(id) for id in left}
+        free = [id for id, one in kept.items() if not one or one.standing != Outcome.BLOCKED.value]
+        return next(iter(free or left), None)
+
+    def worked_on(self, ids: Sequence[str]) -> str | None:
+        """What to go on with: the first open one of the unit that was checked last."""
+        when = {id: self.state.results[id].when for id in ids if id in self.state.results}
+        last = {id.split(".")[0] for id, time in when.items() if time == max(when.values())}
+        return self.first_open(id for id in ids if id.split(".")[0] in last) or self.first_open(ids)
+
+    def remember(self, scores: Iterable[ExerciseScore]) -> bool:
+        """Keep how these stand; False where that cannot be written."""
+        self.state.note(self.course, self.texts, scores)
+        return self.state.write(self.path)
+
+    def check(self, ids: Sequence[str], waiting: Callable[[str], None]) -> Score:
+        """Run the public suite and remember what came of it."""
+        check = Check(self.course, self.path, self.course.closure(ids), LIMIT_S)
+        scores = score(self.course, ids, check.results(waiting))
+        self.remember(scores.exercises)
+        return scores
+
+    def file(self, id: str) -> str:
+        """The file in which an exercise is written, as the student would name it."""
+        module = self.submission.modules.get(self.course.exercises[id].unit)
+        name = Path(module.path).name if module else f"{self.course.exercises[id].unit}.py"
+        return str(self.path / name)

@@ -1,0 +1,201 @@
+"""`grades.csv` in the forms that Canvas and Moodle import.
+
+A submission is found in the roster, which is a file that the platform itself exports: Canvas's
+gradebook, Moodle's participants or the grading worksheet of an assignment. It goes by any column
+that names a person there, and by the names that the platforms' own downloads have.
+
+Who has no verdict is left out, and so is who handed nothing in: an empty cell could delete a grade.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course import CourseError
+
+Row = dict[str, str]
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what a spreadsheet would run; see `gradebook`
+
+
+class ExportError(CourseError):
+    """The grades cannot be exported as asked; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What a platform's files look like.
+
+    Attributes:
+        persons: columns that name a person.
+        columns: those of a file that is made without a roster.
+        downloads: names that it gives to submissions, and which person they mean.
+    """
+
+    persons: Sequence[str]
+    columns: Sequence[str]
+    downloads: re.Pattern[str]
+    person: str  # what `downloads` finds, as it stands in the roster
+
+
+PLATFORMS = {
+    "canvas": Platform(
+        ("ID", "SIS User ID", "SIS Login ID", "Student"),
+        ("Student", "ID", "SIS User ID", "SIS Login ID", "Section"),
+        re.compile(r"[^_]+_(?:LATE_)?(\d+)_\d+_"),
+        "{}",
+    ),
+    "moodle": Platform(
+        ("Identifier", "Email address", "ID number", "Username", "Full name"),
+        ("Email address",),
+        re.compile(r".*_(\d+)_assignsubmission_"),
+        "Participant {}",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file to import, and whom it leaves out.
+
+    Attributes:
+        text: of the file.
+        without_verdict: submissions that are ungraded or unreadable.
+        strangers: submissions that the roster does not name.
+    """
+
+    text: str
+    without_verdict: Sequence[str]
+    strangers: Sequence[str]
+
+
+def export(
+    grades: Path, platform: str, roster: Path | None, column: str, out_of: float | None
+) -> Exported:
+    """The grades of a class for a platform.
+
+    Args:
+        grades: ``grades.csv``.
+        platform: of `PLATFORMS`.
+        roster: exported by the platform; without one, a submission's name is taken for a login or
+            an address.
+        column: of the points.
+        out_of: the most points there; by default as many as the course has. Moodle refuses more
+            than 100, unless its administrator allows it.
+
+    Raises:
+        ExportError: a file is not what it should be, or two submissions are one person's.
+    """
+    rows = _read(grades)
+    if not rows or {"submission", "status", "score", "max_score"} - rows[0].keys():
+        raise ExportError(f"{grades} holds no grades: it is written by `make grade`.")
+    for row in rows:
+        row["submission"] = _unguarded(row["submission"])
+    graded = [row for row in rows if row["status"] == "graded"]
+    most = out_of or max((float(row["max_score"]) for row in rows if row["max_score"]), default=0)
+    points = {row["submission"]: _points(row, most) for row in graded}
+    form = PLATFORMS[platform]
+    persons = _read(roster) if roster else [_nameless(platform, row) for row in graded]
+    found = _found(form, points, persons) if roster else dict(zip(points, persons))
+    strangers = [submission for submission in points if submission not in found]
+    lines = list(_WRITERS[platform](found, points, column, f"{most:g}"))
+    table = io.StringIO(newline="")
+    csv.writer(table, lineterminator="\r\n").writerows(lines)
+    missing = [row["submission"] for row in rows if row["status"] != "graded"]
+    return Exported(table.getvalue(), missing, strangers)
+
+
+def _read(path: Path) -> list[Row]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExportError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from None
+    first = text.partition("\n")[0]
+    separator = max(",;\t", key=first.count)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, restval="")
+    return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
+
+
+def _points(row: Row, most: float) -> str:
+    try:
+        score, max_score = float(row["score"]), float(row["max_score"])
+    except ValueError:
+        raise ExportError(f"{row['submission']} is graded and has no points") from None
+    return f"{round(score * most / max_score, 2):g}"
+
+
+def _nameless(platform: str, row: Row) -> Row:
+    """What can be said of a person without a roster."""
+    name = row["submission"]
+    shown = f"'{name}" if name.startswith(_FORMULA) else name
+    if platform == "canvas":
+        return {"Student": shown, "SIS Login ID": shown}
+    return {"Email address" if "@" in name else "Username": shown}
+
+
+def _unguarded(text: str) -> str:
+    """A cell as it was before it was made safe for spreadsheets."""
+    return text[1:] if text[:1] == "'" and text[1:2] in _FORMULA else text
+
+
+def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) -> dict[str, Row]:
+    """Submission -> its person's row."""
+    if not persons or not set(form.persons) & persons[0].keys():
+        raise ExportError(f"The roster has none of the columns: {', '.join(form.persons)}.")
+    by_name: dict[str, Row] = {}
+    for column in reversed(form.persons):  # the surest last, so that it wins
+        for person in persons:
+            if person.get(column, "").strip():
+                by_name[person[column].strip().casefold()] = person
+    found: dict[str, Row] = {}
+    owner: dict[int, str] = {}
+    for submission in points:
+        names = [submission]
+        download = form.downloads.match(submission)
+        if download:
+            names.append(form.person.format(download[1]))
+        known = [by_name[name] for name in map(str.casefold, names) if name in by_name]
+        if not known:
+            continue
+        person = known[0]
+        first = owner.setdefault(id(person), submission)
+        if first != submission:
+            raise ExportError(f"{first!r} and {submission!r} are the same person in the roster.")
+        found[submission] = person
+    return found
+
+
+Lines = Iterator[Sequence[str]]
+
+
+def _canvas(found: Mapping[str, Row], points: Mapping[str, str], column: str, most: str) -> Lines:
+    """Canvas reads the student from the first five columns, and what an assignment is worth from
+    the row below the header (instructure/canvas-lms, lib/gradebook_importer.rb).
+    """
+    columns = PLATFORMS["canvas"].columns
+    yield [*columns, column]
+    yield ["    Points Possible", "", "", "", "", most]
+    for submission, person in found.items():
+        yield [*(person.get(name, "") for name in columns), points[submission]]
+
+
+def _moodle(found: Mapping[str, Row], points: Mapping[str, str], column: str, _most: str) -> Lines:
+    """Moodle asks which column is what. Of a grading worksheet it wants every column back, with
+    the grades filled in.
+    """
+    columns = list(dict.fromkeys(name for person in found.values() for name in person))
+    column = "Grade" if {"Identifier", "Grade"} <= set(columns) else column
+    if column not in columns:
+        columns.append(column)
+    yield columns
+    for submission, person in found.items():
+        row = person | {column: points[submission]}
+        yield [row.get(name, "") for name in columns]
+
+
+_WRITERS: Mapping[str, Callable[..., Lines]] = {"canvas": _canvas, "moodle": _moodle}

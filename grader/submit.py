@@ -1,0 +1,141 @@
+"""`grader submit`: what a student hands in, packed and then read as the grader will read it.
+
+A zip of the modules and notebooks of the course, and of nothing else, with `manifest.json`: names,
+sizes and digests, the course's digest, the versions. The same work gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grader import __version__, given, intake
+from grader.course import Course, CourseError
+from grader.desk import Desk
+from grader.model import Message
+
+MANIFEST = "manifest.json"
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
+
+
+class SubmitError(CourseError):
+    """There is nothing to hand in, or it did not arrive whole; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed.
+
+    Attributes:
+        path: the zip.
+        files: name and size of each module and notebook.
+        missing: the units of which there is none.
+        untouched: the exercises that nobody has begun.
+        left_out: names of Python files that are no module of the course.
+        notes: what the grader's intake will remark.
+    """
+
+    path: Path
+    files: Sequence[tuple[str, int]]
+    missing: Sequence[str]
+    untouched: Sequence[str]
+    left_out: Sequence[str]
+    notes: Sequence[Message]
+
+
+def pack(desk: Desk, out: Path) -> Packed:
+    """Pack a student's work.
+
+    Raises:
+        SubmitError: there is no module of the course, or what was written cannot be read back.
+    """
+    course, submission = desk.course, desk.submission
+    files = {}
+    for module in submission.modules.values():
+        path = Path(module.path)
+        files[path.name] = path.read_bytes()
+    if not files:
+        names = ", ".join(f"{unit.name}.py" for unit in course.units)
+        raise SubmitError(f"There is nothing to hand in in {desk.path}: none of {names}.")
+    handed_out = given.modules(course)
+    untouched = [
+        id
+        for unit in course.units
+        for id in given.as_given(
+            course, unit.name, desk.texts.get(unit.name, ""), handed_out[unit.name]
+        )
+    ]
+    _write(out, {MANIFEST: _manifest(course, files, untouched)} | files)
+    _hold(out, desk, files)
+    return Packed(
+        out,
+        [(name, len(content)) for name, content in files.items()],
+        [unit.name for unit in course.units if unit.name not in submission.modules],
+        untouched,
+        submission.strays,
+        submission.notes,
+    )
+
+
+def _manifest(course: Course, files: dict[str, bytes], untouched: Sequence[str]) -> bytes:
+    from grader.report.record import course_digest
+
+    listed = [
+        {"name": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in files.items()
+    ]
+    manifest = {
+        "schema": 1,
+        "course": course_digest(),
+        "made_by": {
+            "grader": __version__,
+            "python": platform.python_version(),
+            "torch": _version("torch"),
+            "numpy": _version("numpy"),
+        },
+        "files": listed,
+        "not_attempted": list(untouched),
+    }
+    return json.dumps(manifest, ensure_ascii=False, indent=1).encode()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _write(out: Path, files: dict[str, bytes]) -> None:
+    """Write a whole new zip in the place of an old one."""
+    part = out.with_name(f"{out.name}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                entry = zipfile.ZipInfo(name, _LONG_AGO)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, content)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _hold(out: Path, desk: Desk, files: dict[str, bytes]) -> None:
+    """Read it as the grader's intake does, and compare with what lies in the folder."""
+    with zipfile.ZipFile(out) as archive:
+        manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
+        told = {file["name"]: (file["size"], file["sha256"]) for file in manifest["files"]}
+        found = {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
+    digests = {n: (len(text), hashlib.sha256(text).hexdigest()) for n, text in found.items()}
+    read = intake.read(out, desk.course.definitions)
+    texts = {unit: module.text for unit, module in read.modules.items()}
+    if not (digests == told and found == files and texts == desk.texts):
+        raise SubmitError(f"{out} is not what lies in {desk.path}: is the disk full? Try again.")
