@@ -110,7 +110,8 @@ def run(
     gradebook.replace(out / "class.html", a_class.page())
     gradebook.show(console, lines)
     console.print(
-        f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s: {out / 'grades.csv'}",
+        f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s:"
+        f" {out / 'grades.csv'}, {out / 'class.html'}",
         style="bold",
     )
     for line in lines:

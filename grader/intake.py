@@ -21,7 +21,8 @@ from grader.model import Message, Module, Submission, say
 
 Units = Sequence[str] | Mapping[str, Collection[str]]
 
-_OURS = {"grades.csv", "journal.jsonl", "adjustments.csv"}  # what lies beside the results
+# What lies beside the results
+_OURS = {"grades.csv", "class.html", "journal.jsonl", "adjustments.csv", "junit.xml", "summary.md"}
 _BYTES_MOST = 1_000_000  # of one module: a hundred times what anyone writes
 _NOTEBOOK_MOST = 16_000_000  # bytes of a notebook, which holds pictures too
 _FILES_MOST = 2_000  # Python files of one submission that are looked at

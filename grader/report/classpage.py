@@ -219,8 +219,7 @@ def _alike(prints: Mapping[str, similarity.Hashes]) -> Json:
     grouped = {who: number for number, group in enumerate(same) for who in group}
     found = [
         pair
-        for pair in similarity.pairs(prints)
-        if max(pair.shares) >= _ALIKE
-        and grouped.get(pair.one, pair.one) != grouped.get(pair.other, pair.other)
+        for pair in similarity.pairs(prints, _ALIKE)
+        if grouped.get(pair.one, pair.one) != grouped.get(pair.other, pair.other)
     ]
     return {"same": same, "pairs": found[:_PAIRS], "count": len(found)}

@@ -18,17 +18,17 @@ class Language:
     Args:
         name: such as "zh" or "en"; by default what the environment or the system says.
         domain: which catalogue.
+
+    Attributes:
+        tag: its name for browsers and screen readers, such as "en" or "zh".
     """
 
     def __init__(self, name: str | None = None, domain: str = "grader"):
         self._name = name
         wanted = [name] if name else _preferred()
         self._catalogue = gettext.translation(domain, _CATALOGUES, wanted, fallback=True)
-
-    @property
-    def tag(self) -> str:
-        """Its name for browsers and screen readers, such as "en" or "zh-CN"."""
-        return self._catalogue.info().get("language", "").replace("_", "-") or "en"
+        found = gettext.find(domain, _CATALOGUES, wanted)
+        self.tag = Path(found).parts[-3].replace("_", "-") if found else "en"
 
     def of(self, domain: str) -> Language:
         """The same language, of another catalogue."""

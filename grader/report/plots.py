@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 
 import matplotlib
@@ -94,7 +95,10 @@ def _axes(x: str, y: str) -> tuple[Figure, Axes]:
 def _svg(name: str, figure: Figure, told: str) -> str:
     """The figure as an element, with its text alternative."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    made = {"Date": None, "Creator": None}
+    with warnings.catch_warnings():  # its own font lacks Chinese; the page's has it
+        warnings.simplefilter("ignore")
+        figure.savefig(file, format="svg", transparent=True, metadata=made)
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.S)

@@ -114,8 +114,13 @@ def same(prints: Mapping[str, Hashes]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def pairs(prints: Mapping[str, Hashes]) -> list[Pair]:
-    """Every two submissions that have something in common, the most suspicious pair first."""
+def pairs(prints: Mapping[str, Hashes], least: float = 0) -> list[Pair]:
+    """The pairs with something in common, the most suspicious first.
+
+    Args:
+        prints: submission -> its fingerprint.
+        least: the share of one of the two that must be the other's, too.
+    """
     who = [name for name, own in prints.items() if len(own)]
     if not who:
         return []
@@ -129,9 +134,15 @@ def pairs(prints: Mapping[str, Hashes]) -> list[Pair]:
         has = has.astype(np.float32)
         common += has @ has.T
         weight += (has * (1 + np.log(len(who) / (1 + has.sum(0))))) @ has.T
-    found = []
-    for i, j in np.argwhere(np.triu(common, 1) > 0):
-        one, other = who[i], who[j]
-        shares = tuple(float(common[i, j]) / len(prints[name]) for name in (one, other))
-        found.append(Pair(one, other, (shares[0], shares[1]), round(float(weight[i, j]), 1)))
+    shares = common / np.array([[len(prints[name])] for name in who])  # row: of whose passages
+    listed = np.triu((common > 0) & (np.maximum(shares, shares.T) >= least), 1)
+    found = [
+        Pair(
+            who[i],
+            who[j],
+            (float(shares[i, j]), float(shares[j, i])),
+            round(float(weight[i, j]), 1),
+        )
+        for i, j in np.argwhere(listed)
+    ]
     return sorted(found, key=lambda pair: -pair.weight)

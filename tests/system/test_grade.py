@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import jsonschema
 import pytest
 import torch
 
@@ -25,6 +26,8 @@ from grader import course as courses
 from grader import sample
 from grader.course import ROOT
 from grader.judge import bank, standin
+from grader.judge.suite import collect
+from grader.report import difference, formats
 from grader.subject import jail
 
 pytestmark = [
@@ -289,6 +292,28 @@ def test_a_page_says_no_more_than_the_result(graded) -> None:
     assert "could not be read" in page(out, "broken")
 
 
+def test_results_are_as_their_schema_says(graded) -> None:
+    _, out, _ = graded
+    schema = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    holds = jsonschema.Draft202012Validator(schema)
+    results = formats.read(out)
+    for found in results:
+        holds.validate(found)
+    assert {found["status"] for found in results} == {"graded", "unreadable"}
+
+
+def test_pictures_are_of_public_checks_alone(graded) -> None:
+    _, out, _ = graded
+    public = {
+        check.id for check in collect(sorted((ROOT / "tests/public").glob("test_*.py"))).checks
+    }
+    checks = [c for r in formats.read(out) for e in r.get("exercises", ()) for c in e["checks"]]
+    drawn = {check["id"] for check in checks if check["picture"]}
+    assert drawn
+    assert drawn <= public
+    assert [check for check in checks if check["picture"] and check["outcome"] == "passed"] == []
+
+
 # Again, alone, adjusted
 
 
@@ -363,6 +388,12 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     assert "set by hand" in page(mine, "emil-untouched")
     assert "Declared void: it counts as passed." in page(mine, "hana-softmax-over-queries")
     assert HANA not in (mine / "class.html").read_text(encoding="utf-8")
+    moves = {move.submission: move for move in difference.compare(out, mine).moves}
+    assert moves["ada-perfect"].why == ["adjustments"]
+    assert moves["ada-perfect"].by == -whole / 2
+    assert [change.new for change in moves["hana-softmax-over-queries"].checks] == [
+        "passed" for _ in open_checks
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from grader.model import Outcome, say
 from grader.report import classpage, pages
+from grader.report.language import Language
 from tests.system.made import ENGLISH, OTHER, SOFTMAX, result, unreadable, wrong
 
 HOSTILE = [
@@ -155,6 +156,15 @@ def test_landmarks_headings_tables(course) -> None:
             assert plot["role"] == "img"
             assert plot["aria-label"]
     assert len(page.all("svg")) == 2
+
+
+@pytest.mark.parametrize("wanted, tag", [("en", "en"), ("zh", "zh"), ("zh_CN", "zh"), ("xx", "en")])
+def test_a_page_says_its_language(course, wanted, tag) -> None:
+    language = Language(wanted)
+    a_class = classpage.Class(course, language)
+    a_class.add(result(course), {}, 1.0)
+    for text in (pages.student(result(course), course, language), a_class.page()):
+        assert f'<html lang="{tag}">' in text
 
 
 def luminance(colour: str) -> float:
