@@ -151,6 +151,9 @@ doctor: ## find out what is wrong with this machine
 	else $(or $(PYTHON),python3) -m grader doctor; fi
 
 lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
+# BEGIN STAFF
+	@$(RUN) -m release notebooks exercises
+# END STAFF
 	@$(RUN) -m jupyter lab exercises
 
 # BEGIN STAFF

@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--unsafe", action="store_true", help="let Gradescope grade without the outer wall"
     )
     build.set_defaults(run=_build)
+    books = commands.add_parser("notebooks", help="the notebooks alone, where none lie yet")
+    books.add_argument("folder", type=Path)
+    books.set_defaults(run=_notebooks)
     leaks = commands.add_parser("leaks", help="look for leaks in any folder, zip or file")
     leaks.add_argument("places", nargs="+", type=Path, metavar="PLACE")
     leaks.add_argument("--likest", action="store_true", help="show the nearest, however far")
@@ -48,6 +51,13 @@ def _build(arguments: argparse.Namespace) -> int:
         return LEAKS
     for path in sorted(arguments.out.glob("*.zip")):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+    return OK
+
+
+def _notebooks(arguments: argparse.Namespace) -> int:
+    from release import notebooks
+
+    notebooks.write(arguments.folder, anew=False)
     return OK
 
 

@@ -37,15 +37,22 @@ from grader.notebook import check"""
 Cell = dict[str, Any]
 
 
-def write(folder: Path, course: Course | None = None) -> None:
-    """Write the students' notebooks into a folder, in all languages that there are lessons in."""
+def write(folder: Path, course: Course | None = None, anew: bool = True) -> None:
+    """Write the students' notebooks into a folder, in all languages that there are lessons in.
+
+    Args:
+        folder: where.
+        course: the table.
+        anew: those that lie there already, too, which may be somebody's work.
+    """
     course = course or load_course()
     for unit in course.units:
         for language in LANGUAGES:
             if not language or lesson_path(unit, language).exists():
                 name = f"{unit.name}.{language}.ipynb" if language else f"{unit.name}.ipynb"
-                text = to_text(notebook(unit, course, language=language))
-                (folder / name).write_text(text, encoding="utf-8", newline="\n")
+                if anew or not (folder / name).exists():
+                    text = to_text(notebook(unit, course, language=language))
+                    (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def to_text(book: dict[str, Any]) -> str:

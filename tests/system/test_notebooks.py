@@ -14,6 +14,7 @@ from grader import intake
 from grader.course import Course, CourseError, Unit
 from grader.report.nbgrader import check_cell
 from grader.subject.modules import PACKAGE
+from release import __main__ as command
 from release import notebooks, stubs, student
 from release.leaks import LeakCheck
 
@@ -42,6 +43,13 @@ def test_notebooks_are_valid_and_the_same_each_time(course: Course, tmp_path: Pa
         nbformat.validate(nbformat.read(path, as_version=4))
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert names >= {f"{unit.name}.ipynb" for unit in course.units}
+
+
+def test_nobodys_work_is_written_over(course: Course, tmp_path: Path) -> None:
+    (tmp_path / "masks.ipynb").write_text("my work", encoding="utf-8")
+    assert command.main(["notebooks", str(tmp_path)]) == 0
+    assert (tmp_path / "masks.ipynb").read_text(encoding="utf-8") == "my work"
+    assert len(list(tmp_path.glob("*.ipynb"))) >= len(course.units)
 
 
 def test_each_exercise_has_its_cell_and_its_check(course: Course) -> None:

@@ -152,7 +152,7 @@ def test_students_install_seven_packages_in_known_versions(bundle: Path) -> None
     assert set(project["optional-dependencies"]) == {"lab"}, "what they may install besides"
     pins = re.findall(r"^([\w-]+)==", (bundle / "constraints.txt").read_text("utf-8"), re.M)
     seven = {"numpy", "pytest", "rich", "safetensors", "tomli", "torch", "watchfiles"}
-    assert set(pins) == seven | {"jupyterlab", "matplotlib"}
+    assert set(pins) == seven | {"jupyterlab", "jupytext", "matplotlib"}
 
 
 def test_the_readmes_of_students_name_what_is_there(bundle: Path) -> None:
