@@ -6,6 +6,7 @@ what it is: the clause says more than the public checks met.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,11 +22,14 @@ _HIDDEN = say("A check fails that only grading has: the clause says more than yo
 _ENDINGS = {Outcome.TIMEOUT.value, Outcome.CRASHED.value, Outcome.OUT_OF_MEMORY.value}
 
 
+_public = functools.cache(public_checks)
+
+
 def exercise(course: Course, result: Mapping[str, Any]) -> ExerciseScore:
     """An exercise of a `result.json`, as its student may see it."""
     return ExerciseScore(
         course.exercises[result["id"]],
-        tuple(_checks(result, public_checks())),
+        tuple(_checks(result, _public())),
         result["followed_through"],
         override=result["score"],
     )
