@@ -23,7 +23,10 @@ if sys.version_info < (3, 10) or not all(map(find_spec, NEEDED)):
         "What may be wrong with this machine: `make doctor`, or `python -m grader doctor`."
     )
 
-from grader.cli import main  # noqa: E402
+try:
+    from grader.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

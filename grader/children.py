@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from grader.course import ROOT
@@ -68,11 +69,18 @@ class Warm:
     Args:
         ready: told when it has.
         forks: whether its runs may be forks.
+        path: the student's folder, where it is known: what lies there is read beforehand.
     """
 
-    def __init__(self, ready: Callable[[], None] = lambda: None, forks: bool = FORKS):
+    def __init__(
+        self,
+        ready: Callable[[], None] = lambda: None,
+        forks: bool = FORKS,
+        path: Path | None = None,
+    ):
         self._ready = ready
         self._forks = forks
+        self._path = path
         self._closed = False
         self._server: _Server | None = None
         self._get_ready()
@@ -80,7 +88,7 @@ class Warm:
     def _get_ready(self) -> None:
         """See to it that there is one for the next run."""
         if not self._closed and (self._server is None or self._server.over):
-            self._server = _Server(self._ready, self._forks, self._get_ready)
+            self._server = _Server(self._ready, self._forks, self._path, self._get_ready)
 
     def start(self, request: Request) -> Child:
         """Begin a run. Where runs are forks, the one before it ends."""
@@ -101,12 +109,20 @@ class Warm:
 class _Server:
     """One warm process and its runs."""
 
-    def __init__(self, ready: Callable[[], None], forks: bool, ended: Callable[[], None]):
+    def __init__(
+        self,
+        ready: Callable[[], None],
+        forks: bool,
+        path: Path | None,
+        ended: Callable[[], None],
+    ):
         self._ready = ready
         self._forks = forks
         self._ended = ended
+        self._is_ready = False
         self._runs: list[_Run] = []  # the first is number 0
-        self._process = _Process("grader.judge.warm", self._hear, "fork" if forks else "once")
+        how = ["fork" if forks else "once", *([str(path.resolve())] if path else [])]
+        self._process = _Process("grader.judge.warm", self._hear, *how)
 
     @property
     def over(self) -> bool:
@@ -125,6 +141,7 @@ class _Server:
         except ValueError:  # who wrote it was ended in the middle of it
             return
         if event["event"] == "ready":
+            self._is_ready = True
             self._ready()
         elif event["event"] == "over":
             for run in self._runs:
@@ -140,7 +157,10 @@ class _Server:
             self._process.send([run.number, None])
 
     def close(self) -> None:
-        self._process.close()
+        if self._is_ready:
+            self._process.close()
+        else:  # it has started nothing yet, and would first finish importing torch
+            self._process.end()
 
     def last_words(self) -> str:
         return self._process.last_words()

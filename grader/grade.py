@@ -258,9 +258,11 @@ def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep)
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
+        with kernel.undisturbed():
+            waiting = {pool.submit(_do_job, *one) for one in todo.items()}
         try:
-            # No other list of them: each holds its result for as long as it lives.
-            for future in as_completed([pool.submit(_do_job, *one) for one in todo.items()]):
+            for future in as_completed(waiting):
+                waiting.discard(future)  # it holds its result for as long as it lives
                 keep(*future.result())
         except BrokenProcessPool:
             raise CourseError(

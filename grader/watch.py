@@ -70,7 +70,7 @@ class Watch:
     def run(self) -> None:
         """Watch until somebody quits."""
         with _undisturbed(), contextlib.ExitStack() as stack:
-            self._warm = children.Warm()
+            self._warm = children.Warm(path=self._desk.path)
             stack.callback(self._warm.close)
             stack.callback(self._stop)
             top = self._top()

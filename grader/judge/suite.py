@@ -203,7 +203,11 @@ def collect(paths: Iterable[Path], secret: str = "") -> Suite:
     options = [f"--config-file={_INI}", f"--rootdir={_INI.parent}", "--noconftest"]
     options += ["--collect-only", "--assert=plain", "--import-mode=importlib"]
     options += [word for name in _OFF for word in ("-p", f"no:{name}")]
-    pytest.main([*options, *map(str, paths)], plugins=[collector])
+    code = pytest.main([*options, *map(str, paths)], plugins=[collector])
     if collector.broken:
         raise CourseError("A suite cannot be read.\n" + "\n".join(collector.broken))
+    if code == pytest.ExitCode.INTERRUPTED:  # by Ctrl-C, which pytest keeps to itself
+        raise KeyboardInterrupt
+    if code != pytest.ExitCode.OK:
+        raise CourseError(f"A suite cannot be read.\npytest ended with {int(code)}")
     return Suite([Check.of(i) for i in collector.items if isinstance(i, pytest.Function)], secret)

@@ -4,7 +4,8 @@ It reads a request a line on standard input, as `session` reads its one, and ans
 events, each with the number of its run. Started with `fork`, it gives every request a fork of its
 own, which the next line ends, if it is still there. The fork is made beforehand and has rehearsed:
 making it takes some 20 ms, and the first use of each page of memory in it as long again. Started
-with `once`, it serves a single request itself, and whoever asks keeps a spare one.
+with `once`, it serves a single request itself, and whoever asks keeps a spare one. Behind that may
+stand the student's folder, which is then read beforehand.
 """
 
 from __future__ import annotations
@@ -35,21 +36,22 @@ def _serve(requests: int, events: Events) -> None:
     from grader import course as courses
 
     session = Session([unit.name for unit in courses.load().units])
+    how, *paths = sys.argv[1:]
+    path = paths[0] if paths else ""  # where the next run will read
+    _read_ahead(session, path)
     session.rehearse()
-    if sys.argv[1] == "once":
+    if how == "once":
         events("ready")
         _once(requests, session, events)
         return
     gc.collect()
     gc.freeze()  # or a fork's first collection would copy all of memory
-    path = ""  # where the last run has read, as the next one will
     spares = [_Fork(session, events, requests)]  # one or none
     running: list[_Fork] = []  # the same
     events("ready")
     for line in _lines(requests):
         if line is None:
-            with contextlib.suppress(Exception):  # there may be no such folder
-                session.read(path)  # what does not change until then is read for all forks
+            _read_ahead(session, path)
             spares = spares or [_Fork(session, events, requests)]
             continue
         while running:
@@ -63,6 +65,13 @@ def _serve(requests: int, events: Events) -> None:
             running[0].ask(number, line)
     for fork in spares + running:
         fork.end()
+
+
+def _read_ahead(session: Session, path: str) -> None:
+    """Read a folder: what does not change until a run, the run need not read."""
+    if path:
+        with contextlib.suppress(Exception):  # it may be gone
+            session.read(path)
 
 
 def _once(end: int, session: Session, events: Events) -> None:

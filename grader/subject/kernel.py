@@ -6,6 +6,7 @@ Sources: the man pages of the calls; the numbers are those of the kernel's own h
 import contextlib
 import ctypes
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator
@@ -87,6 +88,18 @@ def death_signal() -> int:
     found = ctypes.c_int(0)
     _checked(_libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(found), 0, 0, 0))
     return found.value
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until this is over: it would be lost in a bare `except` while torch is imported,
+    or in what Python does around a fork.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

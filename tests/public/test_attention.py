@@ -18,10 +18,13 @@ CROSS = "attention.cross_attention"
 
 
 @clause(SOFTMAX, 1)
-@pytest.mark.parametrize("shape", [(4, 4), (3, 5)], ids=["square", "oblong"])
-def test_softmax_formula(subject, draw, reference, shape):
+@pytest.mark.parametrize(
+    ("shape", "scale"), [((4, 4), 1.0), ((3, 5), 1.0), ((3, 5), 6.0)],
+    ids=["square", "oblong", "far-apart"],
+)  # fmt: skip
+def test_softmax_formula(subject, draw, reference, shape, scale):
     """Each weight is exp(score) divided by the sum of all exp(score)"""
-    call = subject.attention.stable_softmax.on(draw.tensor(*shape), -1)
+    call = subject.attention.stable_softmax.on(draw.tensor(*shape, scale=scale), -1)
     weights = call()
     expect(weights).sums_to(1)
     expect(weights).equals(reference.call(call))
@@ -50,6 +53,17 @@ def test_softmax_of_large_scores(subject, draw, reference):
     scores[1] -= 10_000
     scores[2] *= 1000  # large scores of either sign in one row
     call = subject.attention.stable_softmax.on(scores, -1)
+    expect(call()).equals(reference.call(call), within=1e-3)  # float32 is that exact at 1e4
+
+
+@clause(SOFTMAX, 3)
+def test_softmax_of_large_scores_along_first_axis(subject, draw, reference):
+    """Large scores do no harm along the first axis either"""
+    scores = draw.tensor(4, 3, 2, scale=3.0)
+    scores[:, 0, 0] += 10_000  # each column lies at a height of its own
+    scores[:, 1, 1] -= 10_000
+    scores[1, 2] = 9999.5
+    call = subject.attention.stable_softmax.on(scores, 0)
     expect(call()).equals(reference.call(call), within=1e-3)  # float32 is that exact at 1e4
 
 
@@ -134,6 +148,14 @@ def test_output_mixes_values(subject, draw, reference):
     expect(output).equals(reference.call(call)[0])
 
 
+@clause(ATTENTION, 2)
+def test_output_of_as_many_queries_as_keys(subject, draw, reference):
+    """Where there are as many queries as keys, each query still mixes by its own weights"""
+    inputs = (draw.tensor(3, 4, size) for size in (6, 6, 5))
+    call = subject.attention.scaled_dot_product_attention.on(*inputs)
+    expect(call()[0]).equals(reference.call(call)[0])
+
+
 @clause(ATTENTION, 3)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_hidden_keys_get_no_weight(subject, draw, reference, dtype):
@@ -176,6 +198,16 @@ def test_rows_are_queries_and_columns_keys(subject, draw, reference):
     call = subject.attention.scaled_dot_product_attention.on(x, draw.tensor(3, 4, 6), x, mask)
     _, weights = call()
     expect(weights).equals(reference.call(call)[1])
+
+
+@clause(ATTENTION, 3)
+def test_queries_beside_one_without_visible_key(subject, draw, reference):
+    """Hidden keys stay hidden from the others where one query sees no key"""
+    query, key, value = draw.attention_inputs(3, dtype=torch.float32)  # see the next check
+    mask = draw.mask(3, query.size(1), key.size(1))
+    mask[1, 0] = False
+    call = subject.attention.scaled_dot_product_attention.on(query, key, value, mask)
+    expect(call()[1], where=mask.any(-1, keepdim=True)).equals(reference.call(call)[1])
 
 
 @clause(ATTENTION, 4)

@@ -132,7 +132,7 @@ def test_dropout_of_everything(subject, draw):
 
 @clause(LAYER, 5)
 def test_dropout_of_single_numbers(subject, draw):
-    """Numbers of f are dropped one by one in training; the others grow to 1 / (1 - dropout) times"""
+    """In training, f's numbers are dropped one by one, the others times 1 / (1 - dropout)"""
     layer = subject.encoder.TransformerEncoderLayerSimple(3, 1, 5, 0.25)
     layer.load(_weights(draw, layer, ATTENTION, "feed_forward[0]"))
     layer.load({"feed_forward[0].bias": 1 + draw.tensor(5).abs()})
@@ -152,10 +152,41 @@ def test_dropout_of_single_numbers(subject, draw):
     expect(found).differs_from(_nearest(found, possible[:2]))
 
 
+@clause(LAYER, 5)
+def test_dropout_of_what_attention_found(subject, draw):
+    """In training, a number of a is dropped or grows by 1 / (1 - dropout), one by one"""
+    layer = subject.encoder.TransformerEncoderLayerSimple(3, 1, 5, 0.25)
+    layer.load(_weights(draw, layer, THOUGHT))
+    weight, bias, x = draw.tensor(3, 3), draw.tensor(3), draw.tensor(5, 16, 3)
+    weight[2], bias[2] = 0, 0  # two numbers are enough: each dropped or not makes four results
+
+    def with_a(*factors):
+        factor = torch.tensor([*factors, 0], dtype=torch.float64)
+        state = {
+            f"{ATTENTION}.weight": weight * factor[:, None],
+            f"{ATTENTION}.bias": bias * factor,
+        }
+        return layer.load(state)
+
+    found = with_a(1, 1).train()(x)
+    kept = 1 / (1 - 0.25)
+    factors = (0, 0), (kept, kept), (0, kept), (kept, 0)
+    possible = torch.stack([with_a(*pair).eval()(x) for pair in factors])
+    expect(found).equals(_nearest(found, possible))
+    expect(found).differs_from(_nearest(found, possible[:2]))
+
+
 def _nearest(found, possible):
     """For each token of found, [batch, seq, d], the nearest of those in possible, [n, ...]."""
     distance = (possible - found).abs().sum(-1, keepdim=True)
     return torch.take_along_dim(possible, distance.argmin(0, keepdim=True), 0)[0]
+
+
+@clause(LAYER, 5)
+def test_training_without_dropout(subject, draw):
+    """With dropout=0, training and evaluation give the same"""
+    layer = _layer(subject, draw)
+    properties.same_in_training(layer, layer.on(draw.tensor(3, 5, 8)))
 
 
 @clause(LAYER, 5)

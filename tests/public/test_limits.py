@@ -163,11 +163,16 @@ def test_rows_are_outputs(subject, draw):
 
 @clause(INFLUENCE, 1)
 def test_influence_at_this_input(subject, draw):
-    """What counts is the derivative at x: behind a ReLU that is shut, there is none"""
+    """What counts is the derivative at x: where a ReLU is shut, or a clamp holds, there is none"""
     x = draw.tensor(4, 3).abs() + 0.1
     x[1] *= -1
-    found = subject.limits.influence(lambda x: torch.cat([torch.relu(x[:3]), x[3:]]), x)
-    expect(found).equals(torch.tensor([1, 0, 1, 1]).diag().bool())
+    x[3] += 20
+
+    def fn(x):
+        return torch.cat([torch.relu(x[:3]), x[3:].clamp(max=9)])
+
+    found = subject.limits.influence(fn, x)
+    expect(found).equals(torch.tensor([1, 0, 1, 0]).diag().bool())
 
 
 # Somewhere in each of these, nothing cancels, and every feature counts.
@@ -202,7 +207,7 @@ def test_features_of_an_input_that_cancel(subject, draw):
 def test_one_feature_moves(subject, draw, place):
     """One feature of an input is enough"""
     used = torch.zeros(4, 3).double()
-    used[0], used[1:, place] = 1, 1
+    used[0], used[1:, place], used[-1, (place + 1) % 3] = 1, 1, 1  # or two of three
     found = subject.limits.influence(
         lambda x: (used * x).sum(1, keepdim=True).cumsum(0), draw.tensor(4, 3)
     )
@@ -214,7 +219,7 @@ def test_one_feature_moves(subject, draw, place):
 def test_one_feature_is_moved(subject, draw, place):
     """One feature of an output is enough"""
     used = torch.zeros(4, 3).double()
-    used[-1], used[:-1, place] = 1, 1
+    used[-1], used[:-1, place], used[0, (place + 1) % 3] = 1, 1, 1  # or two of three
     found = subject.limits.influence(
         lambda x: used * x.sum(1, keepdim=True).cumsum(0), draw.tensor(4, 2)
     )
@@ -224,7 +229,7 @@ def test_one_feature_is_moved(subject, draw, place):
 @clause(INFLUENCE, 3)
 def test_influence_that_is_weak(subject, draw):
     """A tiny derivative counts, and a negative one"""
-    scale = torch.tensor([1.0, -1.0, 1e-7, -1e-9, 1e-30]).double()
+    scale = torch.tensor([1.0, -1.0, 3e-8, -3e-10, 1e-30]).double()
     found = subject.limits.influence(lambda x: (scale[:, None] * x).cumsum(0), draw.tensor(5, 3))
     expect(found).equals(torch.ones(5, 5).tril().bool())
 

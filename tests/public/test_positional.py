@@ -28,9 +28,9 @@ def shape_of(found):
     return list(found.shape) if isinstance(found, torch.Tensor) else []
 
 
-def right_table(reference, layer):
+def right_table(reference, layer, d_model):
     """The right one: it is what is added to zeros."""
-    return reference.call(layer.on(torch.zeros(1, 11, 8)))
+    return reference.call(layer.on(torch.zeros(1, 11, d_model)))
 
 
 @clause(SINES, 1)
@@ -41,19 +41,23 @@ def test_table_has_a_row_for_each_position(subject):
 
 
 @clause(SINES, 1)
-def test_even_columns_are_sines(subject, reference):
+@pytest.mark.parametrize("d_model", [10, 2])
+def test_even_columns_are_sines(subject, reference, d_model):
     """Column 2i is sin(pos / 10000^(2i / d_model))"""
-    layer, table = sines_of(subject)
-    even = torch.arange(8) % 2 == 0
-    expect(table.float().reshape(1, 11, 8), where=even).equals(right_table(reference, layer))
+    layer, table = sines_of(subject, d_model)
+    even = torch.arange(d_model) % 2 == 0
+    right = right_table(reference, layer, d_model)
+    expect(table.float().reshape(1, 11, d_model), where=even).equals(right)
 
 
 @clause(SINES, 2)
-def test_odd_columns_are_cosines(subject, reference):
+@pytest.mark.parametrize("d_model", [10, 2])
+def test_odd_columns_are_cosines(subject, reference, d_model):
     """Column 2i + 1 is the cosine of the same angle"""
-    layer, table = sines_of(subject)
-    odd = torch.arange(8) % 2 == 1
-    expect(table.float().reshape(1, 11, 8), where=odd).equals(right_table(reference, layer))
+    layer, table = sines_of(subject, d_model)
+    odd = torch.arange(d_model) % 2 == 1
+    right = right_table(reference, layer, d_model)
+    expect(table.float().reshape(1, 11, d_model), where=odd).equals(right)
 
 
 @clause(SINES, 3)

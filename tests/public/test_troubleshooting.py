@@ -612,7 +612,7 @@ def test_entropy_elsewhere(subject, draw):
 
 
 @clause(ENCODER, 1)
-@pytest.mark.parametrize("level", [-300.0, -9990.0, 9990.0])
+@pytest.mark.parametrize("level", [-300.0, -3000.0, -9990.0, 9990.0])
 def test_padding_at_any_level(subject, draw, level):
     """Padding has weight 0, at whichever level the scores are"""
     scores, mask = draw.tensor(2, 3, 4, 5) + level, draw.mask(2, 5)

@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 if sys.platform == "linux":
+    import grader.grade  # noqa: F401  # before any fork, not in each
     from grader import classroom
     from grader.report.language import Language
     from grader.subject.sandbox import Sandbox

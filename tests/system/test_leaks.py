@@ -55,9 +55,7 @@ def _body(path: str, name: str) -> str:
 
 
 ATTENTION = _function("solutions/attention.py", "scaled_dot_product_attention")
-HIDDEN = _function(
-    "tests/hidden/test_attention.py", "test_softmax_of_large_scores_along_first_axis"
-)
+HIDDEN = _function("tests/hidden/test_attention.py", "test_sentence_of_padding_alone")
 VARIANT = (ROOT / "solutions/variants/attention/online.py").read_text(encoding="utf-8")
 
 # The same as `scaled_dot_product_attention`, with other names, brackets, quotes and comments.
