@@ -12,11 +12,11 @@ NEEDED = ("rich", "torch", "numpy", "safetensors", "pytest")
 
 if sys.version_info < (3, 10) or not all(map(find_spec, NEEDED)):
     if sys.argv[1:2] == ["doctor"]:  # which is for just that
-        from grader import machine
+        from grader import checkup
         from grader.report.language import Language
 
         lang = sys.argv[sys.argv.index("--lang") + 1 :][:1] if "--lang" in sys.argv else []
-        sys.exit(1 if machine.show(Language(*lang)) else 0)
+        sys.exit(1 if checkup.show(Language(*lang)) else 0)
     sys.exit(
         "The course has a Python of its own: run `make check`, or `python tools/set_up.py` and then"
         " `.venv/bin/python -m grader check` (on Windows `.venv\\Scripts\\python.exe`).\n"

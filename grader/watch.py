@@ -198,8 +198,7 @@ class Watch:
         except Stopped:
             return
         except SessionError as error:
-            words = say("It could not be checked: {error}", error=str(error))
-            self._inbox.put(partial(self._if_of, check, partial(self._tell, words, "red")))
+            self._inbox.put(partial(self._if_of, check, partial(self._could_not, error)))
             return
 
         def arrive() -> None:
@@ -211,6 +210,10 @@ class Watch:
             self._desk.state.write(self._desk.path)
 
         self._inbox.put(partial(self._if_of, check, arrive))
+
+    def _could_not(self, error: SessionError) -> None:
+        self._tell(say("It could not be checked: {error}", error=str(error)), "red")
+        self._tell(say("Is it this machine? Then `make doctor` finds it."), "yellow")
 
     def _if_of(self, check: Check, do: Callable[[], None]) -> None:
         """What comes from a run that was stopped meanwhile is of no interest."""

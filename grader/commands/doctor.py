@@ -15,11 +15,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from grader import machine
+    from grader import checkup
     from grader.report.language import Language
 
     language = Language(arguments.lang)
-    if machine.show(language):
+    if checkup.show(language):
         return OPEN
     if find_spec("grader.walls") is None or sys.platform != "linux":  # students do not have them
         return OK

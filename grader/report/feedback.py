@@ -38,18 +38,29 @@ def _checks(result: Mapping[str, Any], public: set[tuple[str, str]]) -> Iterator
         name = check["id"].split("/", 2)[2].split("[")[0]
         passed = check["outcome"] == Outcome.PASSED.value
         if (result["id"].split(".")[0], name) in public:
-            yield _check(result["id"], check, check["title"], check["message"], check["frames"])
+            yield _check(result["id"], check, check)
             told |= set() if passed else {check["clause"]}
         elif check["outcome"] in _ENDINGS:
-            yield _check(result["id"], check, _TITLE.text, check["message"], check["frames"])
+            yield _check(
+                result["id"], check, {"message": check["message"], "frames": check["frames"]}
+            )
         elif not passed:
             lost.setdefault(check["clause"], check)
     for clause, check in lost.items():
         if clause not in told:
-            yield _check(result["id"], check, _TITLE.text, _HIDDEN.text, ())
+            yield _check(result["id"], check, {"message": _HIDDEN.text})
 
 
-def _check(id: str, check: Mapping[str, Any], title: str, words: str, frames: Any) -> CheckResult:
-    message = (Message(words),) if words else ()
-    outcome = Outcome(check["outcome"])
-    return CheckResult(check["id"], id, check["clause"], title, outcome, message, tuple(frames))
+def _check(id: str, check: Mapping[str, Any], shown: Mapping[str, Any]) -> CheckResult:
+    """A check, and what is shown of it."""
+    return CheckResult(
+        check["id"],
+        id,
+        check["clause"],
+        shown.get("title", _TITLE.text),
+        Outcome(check["outcome"]),
+        tuple(map(Message, filter(None, [shown.get("message")]))),
+        tuple(shown.get("frames", ())),
+        mistake=shown.get("mistake"),
+        picture=shown.get("picture"),
+    )

@@ -24,7 +24,7 @@ def told(exercises: Iterable[ExerciseScore], language: Language) -> tuple[str, s
         highlight=False,
         force_terminal=True,
         force_jupyter=False,
-        color_system="standard",
+        color_system="truecolor",
         legacy_windows=False,
     )
     terminal = Terminal(console, language, detailed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
 from rich.console import Console
 from rich.text import Text
@@ -61,7 +62,7 @@ class Terminal:
                 self._checks(exercise)
             elif exercise.untouched is Outcome.NOT_ATTEMPTED and (common := _common(exercise)):
                 self._reason(common)  # a file that is not there, or a name
-        self._ending(score, folder, upcoming)
+        self._ending(score, folder, submission, upcoming)
 
     def tell(self, exercise: ExerciseScore) -> None:
         """Print all about one exercise, and nothing about what comes next."""
@@ -163,7 +164,9 @@ class Terminal:
         for line in pictures.drawn(drawn.picture, self._say, self._console.width - 6):
             self._console.print(Text(" " * 6) + line, soft_wrap=True)
 
-    def _ending(self, score: Score, folder: str, upcoming: str | None) -> None:
+    def _ending(
+        self, score: Score, folder: str, submission: Submission, upcoming: str | None
+    ) -> None:
         console = self._console
         console.print()
         passed = sum(exercise.passed for exercise in score.exercises)
@@ -189,7 +192,7 @@ class Terminal:
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
         else:
-            told = self._say.render(_next(first, folder))
+            told = self._say.render(_next(first, folder, submission))
         self._line(told, "bold cyan")
         words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
         self._line(self._say.render(words), "cyan")
@@ -205,7 +208,7 @@ class Terminal:
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
 
 
-def _next(exercise: ExerciseScore, folder: str) -> Message:
+def _next(exercise: ExerciseScore, folder: str, submission: Submission) -> Message:
     """What to do about an exercise that is open."""
     common = _common(exercise)
     id, unit = exercise.exercise.id, exercise.exercise.unit
@@ -213,6 +216,10 @@ def _next(exercise: ExerciseScore, folder: str) -> Message:
     if common and common.frames and exercise.untouched is None:
         place = common.frames[-1].split("\n")[0]
         return say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
+    module = submission.modules.get(unit)
+    if module and module.path.endswith(".ipynb"):
+        file = f"{folder}/{PurePath(module.path).name}"
+        return say("next: `{name}` in {file}, then run the check below it", file=file, **names)
     if exercise.untouched and exercise.exercise.stub:
         return say(
             "next: find the fault of `{name}` in {folder}/{unit}.py and mend it, then:"

@@ -139,6 +139,15 @@ def test_dropout_draws_anew(subject, draw):
 
 
 @clause(LAYER, 5)
+@pytest.mark.parametrize("silent", [ATTENTION, THOUGHT], ids=["of f", "of a"])
+def test_dropout_in_each_sentence(subject, draw, silent):
+    """In training, other numbers are dropped in each sentence"""
+    layer = _layer(subject, draw, silent, dropout=0.5).train()
+    found = layer(draw.tensor(1, 5, 8).repeat(2, 1, 1))
+    expect(found[0]).differs_from(found[1])
+
+
+@clause(LAYER, 5)
 def test_dropout_leaves_evaluation_whole(subject, draw):
     """In evaluation, the result is the same with any dropout"""
     x, weights, results = draw.tensor(3, 5, 8), {}, []

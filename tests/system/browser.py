@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from grader.course import ROOT
+
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra `dev`")
 NOT_YET = pytest.importorskip("selenium.common.exceptions").WebDriverException
 pytest.importorskip("jupyterlab", reason="needs the extra `notebooks`")
@@ -27,8 +29,8 @@ CHROMIUM = next(
 if CHROMIUM is None or shutil.which("chromedriver") is None:
     pytest.skip("needs Chromium and its driver (Debian: chromium-driver)", allow_module_level=True)
 
-# Where to keep the pictures; docs/images/ shows them.
-PICTURES = os.environ.get("SCREENSHOTS")
+# UPDATE_SCREENSHOTS=1 takes the pictures of docs/images anew.
+PICTURES = ROOT / "docs" / "images" if os.environ.get("UPDATE_SCREENSHOTS") else None
 
 _HEADLESS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
@@ -132,7 +134,7 @@ class Browser:
         from PIL import Image  # matplotlib brings it
 
         whole = Image.open(io.BytesIO(self.driver.get_screenshot_as_png()))
-        folder = Path(PICTURES) if PICTURES else scratch
+        folder = PICTURES or scratch
         folder.mkdir(parents=True, exist_ok=True)
         whole.convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
 

@@ -369,10 +369,12 @@ def test_the_formgrader_shows_the_scores(a_class: Class, tmp_path: Path) -> None
         unit = gradebook.find_submission_notebook("attention", NAME, "bai")
         id, score, most = unit.id, unit.score, unit.max_score
         whole = {one.student.id: one.score for one in gradebook.find_assignment(NAME).submissions}
-    with jupyter(a_class.folder, tmp_path) as address, Browser(tmp_path, height=420) as browser:
+    with jupyter(a_class.folder, tmp_path) as address, Browser(tmp_path, 1200, 700) as browser:
         browser.open(f"{address}/formgrader/manage_submissions/{NAME}")
         for student, points in whole.items():
             until(lambda s=student, p=points: re.search(rf"{s}\b.*\b{p:g}\b", one_line(browser)))
+        (table,) = browser.find("table.dataTable")
+        browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", table)
         browser.picture("formgrader", tmp_path)
     with jupyter(a_class.folder, tmp_path / "again") as address, Browser(tmp_path / "2") as browser:
         browser.open(f"{address}/formgrader/submissions/{id}")

@@ -213,6 +213,18 @@ def test_a_check_says_what_make_check_says(
     )
 
 
+def test_make_check_sends_one_to_the_notebook(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from grader.__main__ import main
+
+    book = notebooks.notebook(unit(course, "masks"), course)
+    (tmp_path / "masks.ipynb").write_text(notebooks.to_text(book), encoding="utf-8")
+    main(["check", "masks", "--path", str(tmp_path), "--lang", "en"])
+    said = capsys.readouterr().out
+    assert f"next: `create_look_ahead_mask` in {tmp_path}/masks.ipynb, then run" in said
+
+
 def test_an_endless_loop_is_ended_and_said_where(course: Course, bundle: Path) -> None:
     book = notebooks.notebook(unit(course, "attention"), course, solved=True)
     book = edited(book, f"exercise-{SDPA}", BODY, f"{BODY}    while True:\n        pass\n")

@@ -1,4 +1,4 @@
-"""The doctor for students' machines: what it finds where something is wrong."""
+"""The doctor for students: what it finds where something is wrong with a machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from grader import machine as machines
+from grader import checkup
+from grader.checkup import NOTE, OK, WRONG, Finding
 from grader.course import ROOT
-from grader.machine import NOTE, OK, WRONG, Finding, Machine
+from grader.machine import PACKAGES, Machine
 from grader.report.language import Language
 
 EN = Language("en")
@@ -33,6 +34,10 @@ class Sound(Machine):
     """A machine with nothing wrong, until a test says so."""
 
     facts, status, gigabytes, rosetta, online = FACTS, 0, 50.0, False, True
+    closed: Path | None = None
+
+    def can_write(self, folder: Path) -> bool:
+        return folder != self.closed
 
     def free(self) -> int:
         return int(self.gigabytes * 2**30)
@@ -69,7 +74,7 @@ def sound(tmp_path: Path) -> Sound:
 def found(machine: Machine) -> dict[str, list[Finding]]:
     """What is found, by its state."""
     kinds: dict[str, list[Finding]] = {OK: [], NOTE: [], WRONG: []}
-    for one in machines.examine(machine):
+    for one in checkup.examine(machine):
         kinds[one.state].append(one)
     return kinds
 
@@ -176,17 +181,18 @@ def test_a_venv_that_is_not_as_it_should_be(sound: Sound) -> None:
     assert "pypi.org cannot be reached" in told(nowhere)
 
 
-def test_a_folder_that_cannot_be_written(sound: Sound, monkeypatch) -> None:
+def test_a_folder_that_cannot_be_written(sound: Sound, tmp_path: Path) -> None:
     closed = sound.root / "exercises"
-    monkeypatch.setattr(machines, "_can_write", lambda folder: folder != closed)
-    assert f"{closed} cannot be written." in told(sound)
+    assert f"{closed} cannot be written." in told(changed(sound, {"closed": closed}))
+    assert Machine().can_write(tmp_path)
+    assert not Machine().can_write(tmp_path / "nowhere")
 
 
 def test_packages_are_tried_for_real(tmp_path: Path) -> None:
     told, status = Machine(root=tmp_path).packages()
     facts = {fact["name"]: fact for fact in told if "name" in fact}
     assert status == 0
-    assert set(facts) == set(machines.PACKAGES)
+    assert set(facts) == set(PACKAGES)
     assert "error" not in facts["torch"] | facts["numpy"]
     assert any("gpu" in fact for fact in told)
 
@@ -225,8 +231,8 @@ def test_other_commands_lead_there() -> None:
     assert "make doctor" in run.stderr
 
 
-OF_THE_DOCTOR = ("__init__.py", "__main__.py", "machine.py", "model.py", "report/__init__.py",
-                 "report/language.py")  # fmt: skip
+OF_THE_DOCTOR = ("__init__.py", "__main__.py", "checkup.py", "machine.py", "model.py",
+                 "report/__init__.py", "report/language.py")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OF_THE_DOCTOR)
@@ -250,9 +256,9 @@ def test_a_python_that_is_too_old_can_read_the_doctor(name: str) -> None:
 
 
 def test_what_is_printed(sound: Sound, capsys) -> None:
-    assert machines.show(EN, sound) == 0
+    assert checkup.show(EN, sound) == 0
     assert capsys.readouterr().out.endswith("\n\nNothing is wrong with this machine.\n")
-    assert machines.show(EN, changed(sound, WRONGS["an Intel Mac"][0])) == 1
+    assert checkup.show(EN, changed(sound, WRONGS["an Intel Mac"][0])) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "WRONG  This is an Intel Mac: torch has had no builds for it since 2.2."
     assert lines[1].startswith("       Work in GitHub Codespaces")
