@@ -1,6 +1,6 @@
 """The pages of a class in a real browser: by mouse, by keyboard, and on a phone.
 
-    UPDATE_SCREENSHOTS=1 python -m pytest tests/system/test_browser.py
+    SCREENSHOTS=docs/images python -m pytest tests/system/test_browser.py
 
 takes the pictures of docs/images anew.
 """
@@ -24,7 +24,6 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from grader.course import ROOT
 
-IMAGES = ROOT / "docs" / "images"
 HANA = "hana-softmax-over-queries"
 PAGES = ["class.html", f"{HANA}/report.html", "emil-untouched/report.html"]
 OPEN_ALL = "for (const d of document.querySelectorAll('details')) d.open = true"
@@ -175,8 +174,7 @@ def test_screenshots(out, browser, tmp_path, name, page) -> None:
     look(browser, out / page, 860, 720)
     if page.startswith(HANA):
         browser.find_element(By.LINK_TEXT, "attention.scaled_dot_product_attention").click()
-    folder = IMAGES if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
-    folder.mkdir(exist_ok=True)
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
     path = folder / f"{name}.png"
     assert browser.save_screenshot(str(path))
     Image.open(path).quantize(64).save(path, optimize=True)
