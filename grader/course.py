@@ -116,12 +116,6 @@ class Course:
             chosen.update(ids)
         return [id for id in self.exercises if not chosen or id in chosen]
 
-    def after(self, id: str) -> str | None:
-        """The unit that follows an exercise's own, or None behind the last."""
-        names = [unit.name for unit in self.units]
-        place = names.index(self.exercises[id].unit) + 1
-        return names[place] if place < len(names) else None
-
     def closure(self, ids: Iterable[str]) -> list[str]:
         """These exercises and everything they stand on, in the order of the course."""
         found: set[str] = set()

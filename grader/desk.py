@@ -5,13 +5,22 @@ checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader import intake, state
 from grader.check import LIMIT_S, Check
-from grader.course import Course
+from grader.course import Course, Exercise
 from grader.model import Outcome
 from grader.score import ExerciseScore, Score, score
+
+
+@dataclass(frozen=True)
+class Upcoming:
+    """An exercise to go on with, and whether it was begun when it was last checked."""
+
+    exercise: Exercise
+    begun: bool
 
 
 class Desk:
@@ -55,6 +64,20 @@ class Desk:
         kept = {id: self.fresh(id) for id in left}
         free = [id for id, one in kept.items() if not one or one.standing != Outcome.BLOCKED.value]
         return next(iter(free or left), None)
+
+    def upcoming(self, done: str) -> Upcoming | None:
+        """What comes next once an exercise has passed: the first open one of its unit, as far as
+        that is remembered, else of the units behind it.
+        """
+        ids = list(self.course.exercises)
+        unit = self.course.exercises[done].unit
+        first = next(n for n, id in enumerate(ids) if self.course.exercises[id].unit == unit)
+        id = self.first_open(ids[first:])
+        if id is None:
+            return None
+        kept = self.state.results.get(id)
+        begun = kept is not None and kept.standing in (state.PASSED, state.OPEN)
+        return Upcoming(self.course.exercises[id], begun)
 
     def worked_on(self, ids: Sequence[str]) -> str | None:
         """What to go on with: the first open one of the unit that was checked last."""

@@ -270,7 +270,7 @@ class Watch:
 
     def _show_all(self) -> None:
         self._clear()
-        upcoming = self._course.after(self._chosen[-1])
+        upcoming = self._desk.upcoming(self._chosen[-1])
         terminal = Terminal(self._console, self._tell.language, detailed=False)
         terminal.show(
             self._scores(self._chosen), self._desk.submission, str(self._desk.path), upcoming

@@ -54,9 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         result = record.result(scores, desk.submission, "public", language)
         print(FORMATS[arguments.format]([result], course, language), end="")
     else:
-        upcoming = course.after(chosen[-1])
         Terminal(console, language, bool(arguments.targets)).show(
-            scores, desk.submission, str(arguments.path), upcoming
+            scores, desk.submission, str(arguments.path), desk.upcoming(chosen[-1])
         )
     if not scores.graded:
         return TROUBLE

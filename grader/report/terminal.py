@@ -8,6 +8,8 @@ from pathlib import PurePath
 from rich.console import Console
 from rich.text import Text
 
+from grader.course import Exercise
+from grader.desk import Upcoming
 from grader.model import CheckResult, Message, Outcome, Submission, say
 from grader.report import pictures
 from grader.report.language import Language
@@ -40,7 +42,7 @@ class Terminal:
         self._pictured = False
 
     def show(
-        self, score: Score, submission: Submission, folder: str, upcoming: str | None = None
+        self, score: Score, submission: Submission, folder: str, upcoming: Upcoming | None = None
     ) -> None:
         """Print everything that a student is told after a run.
 
@@ -48,7 +50,7 @@ class Terminal:
             score: what was earned.
             submission: whose notes are told first.
             folder: where the modules lie.
-            upcoming: the unit that comes next when all of this has passed.
+            upcoming: what comes next when all of this has passed.
         """
         for note in submission.notes:
             self._line(self._say.render(note), "yellow")
@@ -165,7 +167,7 @@ class Terminal:
             self._console.print(Text(" " * 6) + line, soft_wrap=True)
 
     def _ending(
-        self, score: Score, folder: str, submission: Submission, upcoming: str | None
+        self, score: Score, folder: str, submission: Submission, upcoming: Upcoming | None
     ) -> None:
         console = self._console
         console.print()
@@ -183,7 +185,7 @@ class Terminal:
         first = first or next(iter(unfinished), None)
         if first is None:
             if upcoming:
-                words = say("next: make check ONLY={unit}", unit=upcoming)
+                words = _next(upcoming.exercise, not upcoming.begun, folder, submission)
                 self._line(self._say.render(words), "bold cyan")
             words = say("what the reference does otherwise: make compare")
             self._line(self._say.render(words), "cyan")
@@ -191,8 +193,13 @@ class Terminal:
         common = _common(first)
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
+        elif common and common.frames and first.untouched is None:
+            place, unit = common.frames[-1].split("\n")[0], first.exercise.unit
+            words = say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
+            told = self._say.render(words)
         else:
-            told = self._say.render(_next(first, folder, submission))
+            words = _next(first.exercise, first.untouched is not None, folder, submission)
+            told = self._say.render(words)
         self._line(told, "bold cyan")
         words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
         self._line(self._say.render(words), "cyan")
@@ -208,25 +215,21 @@ class Terminal:
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
 
 
-def _next(exercise: ExerciseScore, folder: str, submission: Submission) -> Message:
+def _next(exercise: Exercise, untouched: bool, folder: str, submission: Submission) -> Message:
     """What to do about an exercise that is open."""
-    common = _common(exercise)
-    id, unit = exercise.exercise.id, exercise.exercise.unit
-    names = {"name": exercise.exercise.name, "folder": folder, "unit": unit, "id": id}
-    if common and common.frames and exercise.untouched is None:
-        place = common.frames[-1].split("\n")[0]
-        return say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
+    id, unit = exercise.id, exercise.unit
+    names = {"name": exercise.name, "folder": folder, "unit": unit, "id": id}
     module = submission.modules.get(unit)
     if module and module.path.endswith(".ipynb"):
         file = f"{folder}/{PurePath(module.path).name}"
         return say("next: `{name}` in {file}, then run the check below it", file=file, **names)
-    if exercise.untouched and exercise.exercise.stub:
+    if untouched and exercise.stub:
         return say(
             "next: find the fault of `{name}` in {folder}/{unit}.py and mend it, then:"
             " make check ONLY={id}",
             **names,
         )
-    if exercise.untouched:
+    if untouched:
         return say(
             "next: write `{name}` in {folder}/{unit}.py, then: make check ONLY={id}", **names
         )

@@ -6,6 +6,7 @@ the whole way with real checks.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -18,10 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from grader import cli, given, hints, intake, state
 from grader.course import ROOT, Course, CourseError
 from grader.definitions import digest, names_of, spans
+from grader.desk import Desk
+from grader.model import CheckResult, Outcome
+from grader.report.language import Language
+from grader.report.terminal import Terminal
+from grader.score import score
 from release import notebooks
 
 HINTS = """
@@ -474,6 +481,44 @@ def test_a_zip_that_did_not_arrive_whole_is_noticed(grader, folder, tmp_path, mo
     run = grader("submit", "--out", "mine.zip")
     assert run.code == 2
     assert "is not what lies in" in run.err
+
+
+# What comes next, once what was asked for has passed.
+
+
+def ending(desk: Desk, id: str) -> str:
+    """The report's line that says what comes next after an exercise that has passed."""
+    checks = [
+        CheckResult(f"{id}/{n}/test", id, n, "It holds", Outcome.PASSED)
+        for n, _ in enumerate(desk.course.exercises[id].points, 1)
+    ]
+    console = Console(file=(written := io.StringIO()), width=100)
+    scores = score(desk.course, [id], checks)
+    Terminal(console, Language("en"), True).show(
+        scores, desk.submission, "exercises", desk.upcoming(id)
+    )
+    return next((line for line in written.getvalue().split("\n") if line.startswith("next: ")), "")
+
+
+def test_the_next_exercise_is_of_the_same_unit_first(folder: Path, course: Course) -> None:
+    def after(id: str) -> str:
+        return ending(Desk(course, folder), id)
+
+    second = "attention.scaled_dot_product_attention"
+    stands(folder, course, stable_softmax="passed")
+    assert after("attention.stable_softmax") == (
+        "next: write `scaled_dot_product_attention` in exercises/attention.py, then:"
+        f" make check ONLY={second}"
+    )
+    stands(folder, course, scaled_dot_product_attention="open")
+    assert after("attention.stable_softmax").startswith("next: mend `scaled_dot_product_attention`")
+    # One that was passed over comes before the next unit.
+    stands(folder, course, self_attention="passed", cross_attention="passed")
+    assert after("attention.cross_attention").endswith(f"ONLY={second}")
+    stands(folder, course, scaled_dot_product_attention="passed")
+    assert after("attention.cross_attention").endswith("ONLY=masks.create_look_ahead_mask")
+    stands(folder, course, **{e.id: "passed" for e in course.exercises.values()})
+    assert after("attention.cross_attention") == ""
 
 
 # With real checks.
