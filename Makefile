@@ -24,7 +24,10 @@ CHECK =
 AGAIN =
 
 # BEGIN STAFF (cut from what students get, as all such parts)
-# grade: a folder of submissions (left out: the bundled sample class), and where results go
+# doctor: show the walls around what `grade` runs, each as tried on this machine (WALLS=yes)
+WALLS =
+
+# grade: a folder submissions (left out: the bundled sample class), and where results go
 SUBMISSIONS =
 OUT = grades
 
@@ -147,7 +150,7 @@ submit: $(CORE) ## pack your work for handing in: submission.zip
 
 # It needs no set-up: it may be what is wrong.
 doctor: ## find out what is wrong with this machine
-	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor; \
+	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor $(if $(WALLS),--walls); \
 	else $(or $(PYTHON),python3) -m grader doctor; fi
 
 lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab

@@ -2,7 +2,7 @@
 
 It must work where nothing else does: with the standard library alone, in a Python that is too old
 for the rest, beside a torch that ends its process.
-(The second part, the walls around workers, is for instructors: see `walls`.)
+(The second part, the walls around workers, is for instructors, with --walls: see `walls`.)
 """
 
 from __future__ import annotations

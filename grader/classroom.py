@@ -1,4 +1,4 @@
-"""`grader grade`, and the walls of `grader doctor`, as an instructor meets them."""
+"""`grader grade`, and the walls of `grader doctor --walls`, as an instructor meets them."""
 
 from __future__ import annotations
 
@@ -194,7 +194,8 @@ def _protections(unsafe: bool, spawn: bool, device: str) -> list[str]:
         raise ClassroomError(
             "Student code cannot be kept away from grades on this machine:\n"
             + "\n".join(lines)
-            + "\n`grader doctor` tells more. --unsafe grades all the same, and each report says so."
+            + "\n`grader doctor --walls` tells more."
+            " --unsafe grades all the same, and each report says so."
         )
     names = sorted(f.name for f in found if f.state == "present")
     return ["UNSAFE", *names] if unsafe else names

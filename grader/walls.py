@@ -1,4 +1,4 @@
-"""The walls of `grader doctor`: tries to break out of a real worker, and says what worked.
+"""The walls of `grader doctor --walls`: tries to break out of a real worker, and says what worked.
 
 Versions prove nothing, so every finding comes from an attempt: an attack is a few lines of Python
 that a locked fork runs. It is repelled when the system refuses it; if it leaves a `result`, that is
@@ -193,6 +193,11 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
         except JailError as problem:
             advice = "Do what this says, or use the container recipe in docs/grading.md."
             return [Finding("walls", True, ABSENT, str(problem), advice)]
+
+
+def essential_absent() -> list[str]:
+    """The names of what `grade` would refuse to run without, and which is absent here."""
+    return [one.name for one in examine() if one.essential and one.state == ABSENT]
 
 
 @contextlib.contextmanager

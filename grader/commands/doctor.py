@@ -9,9 +9,20 @@ from importlib.util import find_spec
 
 from grader.commands import OK, OPEN, add_language
 
+_FIRST = 4  # absent walls that are named
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    if _has_walls():
+        parser.add_argument(
+            "--walls", action="store_true", help="show all walls around what `grade` runs, as tried"
+        )
     add_language(parser)
+
+
+def _has_walls() -> bool:
+    """Students do not have them, and only Linux has."""
+    return sys.platform == "linux" and find_spec("grader.walls") is not None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -21,7 +32,19 @@ def run(arguments: argparse.Namespace) -> int:
     language = Language(arguments.lang)
     if checkup.show(language):
         return OPEN
-    if find_spec("grader.walls") is None or sys.platform != "linux":  # students do not have them
+    if not _has_walls():
         return OK
-    print("\n" + language("For `grade`, the walls around what is graded:"))
-    return int(import_module("grader.classroom").show_walls())
+    if arguments.walls:
+        print("\n" + language("For `grade`, the walls around what is graded:"))
+        return int(import_module("grader.classroom").show_walls())
+    absent = import_module("grader.walls").essential_absent()
+    if absent:
+        words = language(
+            "For instructors: `grade` would refuse to run here ({count} essential protections are"
+            " absent: {names}). `make grade` installs what pip can; what else to do says: make"
+            " doctor WALLS=yes",
+            count=len(absent),
+            names=", ".join(absent[:_FIRST]) + (", ..." if len(absent) > _FIRST else ""),
+        )
+        print("\n" + words)
+    return OK

@@ -1,7 +1,8 @@
 """A service for a locked fork that runs whatever Python it is sent, and says what came of it.
 
-`grader doctor` and the project's own tests send it attacks. Requests and answers are a 4-byte
-big-endian length, then UTF-8: source in, JSON out, of what the source left in `result` or raised.
+`grader doctor --walls` and the project's own tests send it attacks. Requests and answers are a
+4-byte big-endian length, then UTF-8: source in, JSON out, of what the source left in `result` or
+raised.
 """
 
 import json

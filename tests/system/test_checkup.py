@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from grader import checkup
+from grader import checkup, cli
 from grader.checkup import NOTE, OK, WRONG, Finding
 from grader.course import ROOT
 from grader.machine import PACKAGES, Machine
@@ -253,6 +253,25 @@ def test_a_python_that_is_too_old_can_read_the_doctor(name: str) -> None:
     assert imported <= set(sys.stdlib_module_names) | {"grader"}
     future = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body)
     assert future or "|" not in text, "annotations would be evaluated"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no walls")
+@pytest.mark.parametrize("state", ["absent", "present"])
+def test_what_only_instructors_lack_is_no_fault_of_a_student_s(state, monkeypatch, capsys) -> None:
+    from grader import walls
+
+    found = [walls.Finding("read a file", True, state, "it could", "install it")]
+    absent = state == "absent"
+    monkeypatch.setattr(checkup, "show", lambda language: 0)
+    monkeypatch.setattr(walls, "examine", lambda: found)
+    monkeypatch.setenv("LANGUAGE", "en")
+    assert cli.main(["doctor"]) == 0
+    plain = capsys.readouterr().out
+    assert ("For instructors: `grade` would refuse to run here" in plain) == absent
+    assert ("read a file" in plain and "make doctor WALLS=yes" in plain) == absent
+    assert len(plain.strip().splitlines()) <= 1
+    assert cli.main(["doctor", "--walls"]) == (2 if absent else 0)
+    assert "it could" in capsys.readouterr().out
 
 
 def test_what_is_printed(sound: Sound, capsys) -> None:
