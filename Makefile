@@ -10,6 +10,8 @@
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+# What is called says then what to type next in make's words.
+export GRADER_CALLED_BY := make
 
 # ---- what people may set: make check ONLY=attention --------------------------------------------
 
@@ -74,7 +76,7 @@ WRITING := .venv/set-up/docs.extra
 
 # Make sees by these files' age what is out of date. tools/set_up.py looks into what it can't see:
 # a choice on the command line, or a .venv whose Python has been removed.
-INPUTS := pyproject.toml constraints.txt tools/set_up.py
+INPUTS := pyproject.toml constraints.txt tools/set_up.py tools/install.py
 CHOSEN_TORCH := $(shell test -x $(RUN) && cat .venv/set-up/torch 2>/dev/null)
 ifneq ($(or $(TORCH),$(CHOSEN_TORCH)),$(or $(CHOSEN_TORCH),none))
 INPUTS += ask

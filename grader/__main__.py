@@ -1,6 +1,14 @@
 """``python -m grader``: the command line."""
 
 import sys
+
+if sys.version_info < (3, 8):  # it could not read what follows; this must be readable in 2.7
+    sys.exit(
+        "The course needs Python 3.10 or newer; %s is %s. Run `make check`, or with another one,\n"
+        "such as python3.12: `python3.12 tools/set_up.py`."
+        % (sys.executable, sys.version.split()[0])
+    )
+
 from importlib.util import find_spec
 from pathlib import Path
 

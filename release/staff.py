@@ -15,6 +15,7 @@ GRADING = (
     "grader/locale/*/LC_MESSAGES/*.mo",
     "release/**/*.py", "solutions/**/*.py", "solutions/**/*.toml",
     "tests/public/test_*.py", "tests/hidden/test_*.py", "tools/__init__.py", "tools/set_up.py",
+    "tools/install.py",
 )  # fmt: skip
 
 
