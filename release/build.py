@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from grader import course as courses
@@ -29,12 +30,14 @@ class Part:
         folder: where that lies in the release. It is zipped, unless it lies in another part's.
         inside: the folder inside the zip; empty where its files must stand at the top.
         for_students: students receive it, so it is searched for leaks.
+        needs: the packages that writing it takes, beyond those that everything takes.
     """
 
     write: Callable[[Path], None]
     folder: str
     inside: str = ""
     for_students: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def top(self) -> str:
@@ -45,8 +48,10 @@ class Part:
 # In this order: what lies in another part's folder stands behind it, and is built with it.
 PARTS: dict[str, Part] = {
     "student": Part(student.write, "student", "before-transformers", for_students=True),
-    "notebooks": Part(notebooks.write, f"student/{PACKAGE}", for_students=True),
-    "nbgrader": Part(nbgrader.write, "nbgrader"),
+    "notebooks": Part(
+        notebooks.write, f"student/{PACKAGE}", for_students=True, needs=notebooks.NEEDS
+    ),
+    "nbgrader": Part(nbgrader.write, "nbgrader", needs=notebooks.NEEDS),
     "gradescope": Part(gradescope.write, "gradescope"),
     "classroom": Part(classroom.write, "classroom"),
 }
@@ -60,13 +65,15 @@ def build(out: Path, names: Sequence[str] = ()) -> list[Finding]:
         names: of `PARTS`.
 
     Raises:
-        BuildError: there is no such part, or the folder holds something else.
+        BuildError: there is no such part, a package is missing, or the folder holds something
+            else. Nothing has been written then.
     """
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         raise BuildError(f"There is no part {unknown[0]!r}; there is {', '.join(PARTS)}.")
     tops = {PARTS[name].top for name in names or PARTS}
     chosen = [part for part in PARTS.values() if part.top in tops]
+    hold([package for part in chosen for package in part.needs])
     _claim(out)
     for top in tops:
         shutil.rmtree(out / top, ignore_errors=True)
@@ -78,6 +85,16 @@ def build(out: Path, names: Sequence[str] = ()) -> list[Finding]:
             if part.folder == part.top:
                 archive.write(out / part.top, out / f"{part.top}.zip", part.inside)
     return found
+
+
+def hold(packages: Sequence[str]) -> None:
+    """Raise a `BuildError` that names the packages which are not installed."""
+    missing = [name for name in dict.fromkeys(packages) if find_spec(name) is None]
+    if missing:
+        raise BuildError(
+            f"Notebooks are made with {', '.join(missing)}, which is not installed: `make release`,"
+            " or `python tools/set_up.py instructor notebooks`, installs it."
+        )
 
 
 def fill(out: Path, top: str) -> None:

@@ -23,6 +23,7 @@ from grader.report.nbgrader import check_cell
 from release import stubs
 
 LESSONS = ROOT / "docs" / "lessons"
+NEEDS = ("jupytext",)  # which reads lessons
 LANGUAGES = ("", "zh")  # the course's own, and those that lessons are translated to
 
 _MARK = re.compile(r"^<!-- exercise: *([\w.]+) *-->[ \t]*$", re.M)

@@ -244,6 +244,17 @@ def test_a_leak_fails_the_build_and_nothing_is_zipped(
     assert "a.txt: solution encoder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["build", "student", "--out"], ["notebooks"]])
+def test_what_is_missing_is_said_before_anything_is_written(
+    words: list[str], tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    assert command.main([*words, str(tmp_path / "out")]) == 2
+    assert "`make release`" in (said := capsys.readouterr().err)
+    assert "jupytext" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(build.BuildError, match="something else"):
