@@ -52,6 +52,24 @@ PYTHON ?= $(eval PYTHON := $(shell $(FIND_PYTHON)))$(PYTHON)
 # Which versions: constraints.txt, another such file, or none
 CONSTRAINTS ?= constraints.txt
 
+# 'a b' -> 'a b' as one word for sh, whatever is in it
+quote = '$(subst ','\'',$(1))'
+
+# ---- what would be passed over in silence, or refused too late -----------------------------------
+
+SMALL := $(strip $(foreach name,only exercises check again torch python,$(if $(filter command,$(origin $(name))),$(name))))
+ifneq ($(SMALL),)
+$(error In capitals, please: make $(MAKECMDGOALS) $(foreach name,$(SMALL),$(shell echo $(name) | tr a-z A-Z)=$(call quote,$($(name)))))
+endif
+
+# make check attention
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+NAMES := $(filter-out $(shell awk -F : '/^[a-z-]+:/ { print $$1 }' Makefile),$(MAKECMDGOALS))
+ifneq ($(filter-out .%,$(NAMES)),)
+$(error Say which after ONLY=, please: make $(filter-out $(NAMES),$(MAKECMDGOALS)) ONLY=$(if $(word 2,$(NAMES)),"$(NAMES)",$(NAMES)))
+endif
+endif
+
 # ---- set-up -------------------------------------------------------------------------------------
 
 PYTHONS := python3 python python3.15 python3.14 python3.13 python3.12 python3.11 python3.10 py
@@ -85,8 +103,6 @@ ifneq ($(filter-out constraints.txt,$(CONSTRAINTS))$(filter command,$(origin PYT
 INPUTS += ask
 endif
 
-# 'a b' -> 'a b' as one word for sh, whatever is in it
-quote = '$(subst ','\'',$(1))'
 ONLY_THESE = $(foreach target,$(ONLY),$(call quote,$(target)))
 THERE = $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 

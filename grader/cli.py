@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Read when torch is imported: small tensors gain nothing from threads that wait for each other.
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     arguments = _parser().parse_args(argv)
+    if arguments.any_lang and not getattr(arguments, "lang", None):  # said before the command
+        arguments.lang = arguments.any_lang
     try:
         return int(arguments.run(arguments))
     except (CourseError, IntakeError) as error:
@@ -43,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("grader", description="Checks and grades the exercises.")
+    parser.add_argument("--lang", dest="any_lang", type=commands.a_language, help=argparse.SUPPRESS)
     choice = parser.add_subparsers(required=True, metavar="COMMAND")
     for found in pkgutil.iter_modules(commands.__path__):
         module = import_module(f"{commands.__name__}.{found.name}")

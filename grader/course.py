@@ -23,6 +23,10 @@ __all__ = ["ROOT", "Course", "CourseError", "Exercise", "Unit", "clauses", "load
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# What may stand around a unit's or exercise's name: exercises/attention.py, exercises.attention
+_ADDED = re.compile(r"\A(?:ONLY=)?(?:.*[/\\])?(?:exercises\.)?|(?:\.zh)?\.(?:py|ipynb)\Z", re.I)
+
+
 class CourseError(Exception):
     """The course itself, or what was asked of it, is at fault; the text says what to do."""
 
@@ -99,6 +103,8 @@ class Course:
     def select(self, targets: Iterable[str]) -> list[str]:
         """The ids of the exercises that the targets (units or exercises) name; all without any.
 
+        A file's name means the unit in it, and `ONLY=` is passed over, as make has it.
+
         Raises:
             CourseError: a target is neither; the text lists the near names.
         """
@@ -109,7 +115,7 @@ class Course:
         by_lower = {name.lower(): ids for name, ids in names.items()}
         chosen: set[str] = set()
         words = [word for target in targets for word in re.split(r"[,\s]+", target)]
-        for target in filter(None, words):
+        for target in filter(None, (_ADDED.sub("", word) for word in words)):
             ids = names.get(target) or by_lower.get(target.lower())
             if ids is None:
                 raise CourseError(_unknown(target, names))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from grader.report.language import known
+
 OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
 
 
@@ -28,6 +30,14 @@ def seconds(text: str) -> float:
     return number
 
 
+def a_language(text: str) -> str:
+    """An argument that is a language: "zh", "zh_CN" or "zh-CN"."""
+    name = text.replace("-", "_")
+    if name.split("_")[0] not in (there := known()):
+        raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(there)}")
+    return name
+
+
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what most commands take: which exercises."""
     parser.add_argument(
@@ -44,4 +54,6 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 def add_language(parser: argparse.ArgumentParser) -> None:
     """Add the choice of a language."""
-    parser.add_argument("--lang", help="of messages: en or zh; the system's by default")
+    parser.add_argument(
+        "--lang", type=a_language, help="of messages: en or zh; the system's by default"
+    )

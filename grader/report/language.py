@@ -47,6 +47,11 @@ class Language:
         return self(message.text, **inner)
 
 
+def known() -> list[str]:
+    """The languages that there are."""
+    return ["en", *sorted(path.name for path in _CATALOGUES.iterdir() if path.is_dir())]
+
+
 def _preferred() -> list[str]:
     """The languages that are asked for, up to English, which is what everything is written in."""
     named = [os.environ.get(key, "") for key in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]

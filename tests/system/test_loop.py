@@ -414,6 +414,32 @@ def test_without_a_bundle_stubs_come_from_the_solutions(course: Course) -> None:
         assert found[unit.name] == path.read_text(encoding="utf-8")
 
 
+# Ways to say what is meant.
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["ONLY=masks", "masks.py", "exercises/masks.py", "exercises.masks", "exercises\\masks.ipynb",
+     "exercises/masks.zh.ipynb", "Masks"],
+)  # fmt: skip
+def test_a_unit_may_be_named_as_its_file_is(course: Course, target: str) -> None:
+    assert course.select([target]) == course.select(["masks"])
+    assert course.select(["ONLY=masks.combine_masks"]) == ["masks.combine_masks"]
+
+
+def test_the_language_may_stand_first(grader: Command, folder: Path, capsys) -> None:
+    assert cli.main(["--lang", "zh", "progress", "--path", str(folder)]) == 0
+    assert "下一步" in capsys.readouterr().out
+    assert grader("progress", "--lang", "zh-CN").out == grader("progress", "--lang", "zh").out
+
+
+def test_a_language_that_there_is_not(grader: Command, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        grader("progress", "--lang", "fr")
+    assert end.value.code == 2
+    assert "there is no 'fr'; there are en, zh" in capsys.readouterr().err
+
+
 # Submit.
 
 

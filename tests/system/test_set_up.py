@@ -106,3 +106,21 @@ def test_an_old_python_gets_a_sentence(python: str, name: str) -> None:
     assert done.returncode == 1
     assert "needs Python 3.10 or newer" in done.stderr
     assert "Error" not in done.stderr
+
+
+# What make would pass over in silence, or refuse after minutes.
+
+SLIPS = {
+    "only=attention": "make check ONLY='attention'",
+    "attention": "make check ONLY=attention",
+    "masks attention": 'make check ONLY="masks attention"',
+}
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+@pytest.mark.parametrize("words", SLIPS)
+def test_make_says_how_it_is_written(words: str) -> None:
+    command = ["make", "--no-print-directory", "-n", "check", *words.split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{SLIPS[words]}.  Stop." in done.stderr
