@@ -30,7 +30,7 @@ class Reset:
 
     Attributes:
         file: the module.
-        kept: the copy of what stood there; None where nothing did.
+        kept: the copy of what stood there; None where nothing did, or nothing else.
         whole: whether all of the file is new.
     """
 
@@ -65,6 +65,8 @@ def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
         for name in names:
             put = _in_notebook if is_notebook else replaced
             after = put(after, fresh, name, names_of(course, unit), file.name)
+    if after == text:
+        return Reset(file, None, whole)
     kept = _keep(file) if before else None
     newline = "\r\n" if b"\r\n" in before else "\n"
     file.write_bytes(after.replace("\n", newline).encode())

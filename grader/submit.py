@@ -37,6 +37,8 @@ class Packed:
         path: the zip.
         files: name and size of each module and notebook.
         missing: the units of which there is none.
+        empty: the units whose file has nothing in it.
+        as_given: the units in whose file nobody has begun anything.
         untouched: the exercises that nobody has begun.
         left_out: names of Python files that are no module of the course.
         notes: what the grader's intake will remark.
@@ -45,6 +47,8 @@ class Packed:
     path: Path
     files: Sequence[tuple[str, int]]
     missing: Sequence[str]
+    empty: Sequence[str]
+    as_given: Sequence[str]
     untouched: Sequence[str]
     left_out: Sequence[str]
     notes: Sequence[Message]
@@ -65,12 +69,18 @@ def pack(desk: Desk, out: Path) -> Packed:
         names = ", ".join(f"{unit.name}.py" for unit in course.units)
         raise SubmitError(f"There is nothing to hand in in {desk.path}: none of {names}.")
     handed_out = given.modules(course)
-    untouched = [
-        id
+    texts = {unit.name: desk.texts.get(unit.name, "") for unit in course.units}
+    open = {
+        unit: given.as_given(course, unit, text, handed_out[unit]) for unit, text in texts.items()
+    }
+    untouched = [id for ids in open.values() for id in ids]
+    empty = [unit for unit in submission.modules if not desk.texts[unit].strip()]
+    whole = [
+        unit.name
         for unit in course.units
-        for id in given.as_given(
-            course, unit.name, desk.texts.get(unit.name, ""), handed_out[unit.name]
-        )
+        if unit.name in submission.modules
+        and unit.name not in empty
+        and len(open[unit.name]) == len(unit.exercises)
     ]
     _write(out, {MANIFEST: _manifest(course, files, untouched)} | files)
     _hold(out, desk, files)
@@ -78,6 +88,8 @@ def pack(desk: Desk, out: Path) -> Packed:
         out,
         [(name, len(content)) for name, content in files.items()],
         [unit.name for unit in course.units if unit.name not in submission.modules],
+        empty,
+        whole,
         untouched,
         submission.strays,
         submission.notes,

@@ -30,12 +30,24 @@ def run(arguments: argparse.Namespace) -> int:
 
     tell = Teller(arguments.lang)
     course = courses.load()
-    packed = pack(Desk(course, arguments.path), arguments.out)
+    desk = Desk(course, arguments.path)
+    packed = pack(desk, arguments.out)
     for name, size in packed.files:
         tell.text(f"{name:24} {size:8} B", margin=1)
     for unit in packed.missing:
         tell(say("{unit}.py is not there: its exercises will count as not attempted.", unit=unit),
              "yellow")  # fmt: skip
+    for unit in packed.empty:
+        words = say(
+            "{file} is empty: its exercises will count as not attempted. A fresh one: make reset"
+            " ONLY={unit}",
+            file=Path(desk.submission.modules[unit].path).name,
+            unit=unit,
+        )
+        tell(words, "yellow")
+    if packed.as_given:
+        words = say("as they were given: {units}", units=", ".join(packed.as_given))
+        tell(words, "yellow")
     for note in packed.notes:
         tell(note, "yellow")
     for name in packed.left_out:

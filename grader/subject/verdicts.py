@@ -146,7 +146,15 @@ def _missing(detail: dict[str, Any]) -> tuple[Any, ...]:
             name=detail["name"],
         )
         return Outcome.NOT_ATTEMPTED, text, near
-    return Outcome.NOT_ATTEMPTED, text
+    unit, is_module, _ = detail["where"].partition(".py")
+    if not is_module:  # but a class
+        return Outcome.NOT_ATTEMPTED, text
+    restore = say(
+        "Write `{name}`, or get it back as it was given: `make reset ONLY={unit}.{name}`.",
+        name=detail["name"],
+        unit=unit,
+    )
+    return Outcome.NOT_ATTEMPTED, text, restore
 
 
 def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:

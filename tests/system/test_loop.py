@@ -197,6 +197,8 @@ def test_a_comparison_waits_until_the_exercise_has_passed(grader, folder, course
     run = grader("compare", "stable_softmax")
     assert run.code == 0
     assert "It subtracts the {maximum} along `dim`" in run.out
+    assert grader("compare").code == 0  # it has told something, and nothing more was asked for
+    assert grader("compare", "attention").code == 1
 
 
 # Progress.
@@ -305,6 +307,16 @@ def test_a_whole_unit(grader: Command, folder: Path) -> None:
     before = touch(folder)
     grader("reset", "attention")
     assert texts(folder) == before | {"attention": fresh["attention"]}
+
+
+def test_what_is_as_it_was_given_is_not_kept(grader: Command, folder: Path) -> None:
+    before = texts(folder)
+    for target in ("attention", "stable_softmax"):
+        run = grader("reset", target)
+        assert "as " in run.out
+        assert "is kept" not in run.out
+    assert texts(folder) == before
+    assert not (folder.parent / ".kept").exists()
 
 
 def test_twice_in_a_second_keeps_both(grader: Command, folder: Path) -> None:
@@ -467,6 +479,20 @@ def test_what_is_packed_is_what_will_be_read(grader, folder: Path, tmp_path, cou
     assert f"not attempted: {len(untouched)} of {len(course.exercises)}" in run.out
     assert str(out) in run.out
     assert "utils.py is no module of the course and was not packed" in " ".join(run.out.split())
+
+
+def test_an_empty_file_and_untouched_ones_are_told(grader: Command, folder: Path) -> None:
+    touch(folder)
+    (folder / "masks.py").write_text("\n")
+    run = grader("submit", "--out", "mine.zip")
+    assert run.code == 0
+    told = " ".join(run.out.split())
+    assert "masks.py is empty: its exercises will count as not attempted." in told
+    assert "make reset ONLY=masks" in told
+    (line,) = (line for line in run.out.splitlines() if line.startswith("as they were given: "))
+    units = line.partition(": ")[2].split(", ")
+    assert "seq2seq" in units
+    assert not {"masks", *(id.split(".")[0] for id in TOUCHED)} & set(units)
 
 
 def test_the_same_work_gives_the_same_bytes(grader, folder: Path, tmp_path: Path) -> None:

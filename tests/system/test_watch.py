@@ -181,7 +181,9 @@ def test_a_save_is_answered(watched: Terminal, given: dict[str, str], name: str)
 
 @posix
 def test_an_emptied_file_and_one_that_is_gone(watched: Terminal, given: dict[str, str]) -> None:
-    assert "There is no `stable_softmax` in attention.py." in watched.save("attention", "")
+    shown = " ".join(watched.save("attention", "").split())
+    assert "There is no `stable_softmax` in attention.py." in shown
+    assert "`make reset ONLY=attention.stable_softmax`" in shown
     (watched.folder / "attention.py").unlink()
     assert "There is no file attention.py." in watched.until()
     assert "still stands in it" in watched.save("attention", given["attention"])
