@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console  # while the child imports torch
 
     from grader.report import record
+    from grader.report.calling import Spoken
     from grader.report.terminal import Terminal
 
     language = Language(arguments.lang)
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = record.result(scores, desk.submission, "public", language)
         print(FORMATS[arguments.format]([result], course, language), end="")
     else:
-        Terminal(console, language, bool(arguments.targets)).show(
+        Terminal(console, Spoken(arguments.lang), bool(arguments.targets)).show(
             scores, desk.submission, str(arguments.path), desk.upcoming(chosen[-1])
         )
     if not scores.graded:

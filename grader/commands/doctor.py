@@ -27,13 +27,14 @@ def _has_walls() -> bool:
 
 def run(arguments: argparse.Namespace) -> int:
     from grader import checkup
+    from grader.report.calling import Spoken
     from grader.report.language import Language
 
-    language = Language(arguments.lang)
-    if checkup.show(language):
+    if checkup.show(Language(arguments.lang)):
         return OPEN
     if not _has_walls():
         return OK
+    language = Spoken(arguments.lang)
     if arguments.walls:
         print("\n" + language("For `grade`, the walls around what is graded:"))
         return int(import_module("grader.classroom").show_walls())

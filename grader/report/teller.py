@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.model import Message, say
-from grader.report.language import Language
+from grader.report.calling import Spoken
 from grader.report.wrapping import wrap
 
 
@@ -20,7 +20,7 @@ class Teller:
     """
 
     def __init__(self, lang: str | None):
-        self.language = Language(lang)
+        self.language = Spoken(lang)
         self.console = Console(highlight=False)
         self._waited: set[str] = set()
 

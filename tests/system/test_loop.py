@@ -26,11 +26,13 @@ from grader.course import ROOT, Course, CourseError
 from grader.definitions import digest, names_of, spans
 from grader.desk import Desk
 from grader.model import CheckResult, Outcome
+from grader.report.calling import Spoken, as_called
 from grader.report.language import Language
 from grader.report.terminal import Terminal
 from grader.score import score
 from release import notebooks
 
+ENGLISH = Language("en")
 HINTS = """
 [stable_softmax]
 hints = ["What may be subtracted?", "Clause 3: a maximum of shape [..., 1].", "Nearly the line."]
@@ -439,6 +441,25 @@ def test_a_unit_may_be_named_as_its_file_is(course: Course, target: str) -> None
     assert course.select(["ONLY=masks.combine_masks"]) == ["masks.combine_masks"]
 
 
+def test_without_make_commands_are_named_as_they_were_called(
+    grader: Command, folder: Path, course: Course, monkeypatch
+) -> None:
+    monkeypatch.delenv("GRADER_CALLED_BY")
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+    python = ".venv/bin/python" if os.name != "nt" else r".venv\Scripts\python.exe"
+    last = grader("progress").out.splitlines()[-1]
+    assert last.endswith(f"then: {python} -m grader check seq2seq.rnn_step")
+    assert f"{python} -m grader progress --check" in grader("progress").out
+    assert f"{python} -m grader reset ..." in grader("reset").out
+    stands(folder, course, stable_softmax="passed")
+    report = ending(Desk(course, folder), "attention.stable_softmax", Spoken("zh"))
+    assert report.endswith(f"{python} -m grader check attention.scaled_dot_product_attention")
+    monkeypatch.setattr(sys, "prefix", "elsewhere")
+    assert as_called("a `make doctor`.") == "a `python -m grader doctor`."
+    # What sets up is said otherwise.
+    assert as_called("set up: make check TORCH=cpu") == "set up: make check TORCH=cpu"
+
+
 def test_the_language_may_stand_first(grader: Command, folder: Path, capsys) -> None:
     assert cli.main(["--lang", "zh", "progress", "--path", str(folder)]) == 0
     assert "下一步" in capsys.readouterr().out
@@ -538,7 +559,7 @@ def test_a_zip_that_did_not_arrive_whole_is_noticed(grader, folder, tmp_path, mo
 # What comes next, once what was asked for has passed.
 
 
-def ending(desk: Desk, id: str) -> str:
+def ending(desk: Desk, id: str, language: Language = ENGLISH) -> str:
     """The report's line that says what comes next after an exercise that has passed."""
     checks = [
         CheckResult(f"{id}/{n}/test", id, n, "It holds", Outcome.PASSED)
@@ -546,10 +567,9 @@ def ending(desk: Desk, id: str) -> str:
     ]
     console = Console(file=(written := io.StringIO()), width=100)
     scores = score(desk.course, [id], checks)
-    Terminal(console, Language("en"), True).show(
-        scores, desk.submission, "exercises", desk.upcoming(id)
-    )
-    return next((line for line in written.getvalue().split("\n") if line.startswith("next: ")), "")
+    Terminal(console, language, True).show(scores, desk.submission, "exercises", desk.upcoming(id))
+    begins = language("next: {words}", words="")
+    return next((line for line in written.getvalue().split("\n") if line.startswith(begins)), "")
 
 
 def test_the_next_exercise_is_of_the_same_unit_first(folder: Path, course: Course) -> None:
