@@ -58,7 +58,7 @@ class Watch:
         self._limit_s = limit_s
         self._tell = tell
         self._console = tell.console
-        self._terminal = Terminal(tell.console, tell.language, detailed=True)
+        self._terminal = Terminal(tell.console, tell.language, True, str(path))
         self._units = [unit.name for unit in course.units]
         self._inbox: queue.Queue[Callable[[], None]] = queue.Queue()
         self._over = False
@@ -271,10 +271,8 @@ class Watch:
     def _show_all(self) -> None:
         self._clear()
         upcoming = self._desk.upcoming(self._chosen[-1])
-        terminal = Terminal(self._console, self._tell.language, detailed=False)
-        terminal.show(
-            self._scores(self._chosen), self._desk.submission, str(self._desk.path), upcoming
-        )
+        terminal = Terminal(self._console, self._tell.language, False, str(self._desk.path))
+        terminal.show(self._scores(self._chosen), self._desk.submission, upcoming)
         self._prompt()
 
     def _prompt(self) -> None:

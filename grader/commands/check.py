@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         result = record.result(scores, desk.submission, "public", language)
         print(FORMATS[arguments.format]([result], course, language), end="")
     else:
-        Terminal(console, Spoken(arguments.lang), bool(arguments.targets)).show(
-            scores, desk.submission, str(arguments.path), desk.upcoming(chosen[-1])
-        )
+        language, folder = Spoken(arguments.lang), str(arguments.path)
+        terminal = Terminal(console, language, bool(arguments.targets), folder)
+        terminal.show(scores, desk.submission, desk.upcoming(chosen[-1]))
     if not scores.graded:
         return TROUBLE
     return OK if scores.passed else OPEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -32,24 +33,23 @@ class Terminal:
         console: where to.
         language: in which language.
         detailed: tell every exercise whole, not only the first open ones.
+        folder: where the modules lie, as the student would say it; "" where that says nothing.
     """
 
-    def __init__(self, console: Console, language: Language, detailed: bool):
+    def __init__(self, console: Console, language: Language, detailed: bool, folder: str = ""):
         self._console = console
         self._say = language
         self._detailed = detailed
+        self._folder = folder
         self._told: set[str] = set()
         self._pictured = False
 
-    def show(
-        self, score: Score, submission: Submission, folder: str, upcoming: Upcoming | None = None
-    ) -> None:
+    def show(self, score: Score, submission: Submission, upcoming: Upcoming | None = None) -> None:
         """Print everything that a student is told after a run.
 
         Args:
             score: what was earned.
             submission: whose notes are told first.
-            folder: where the modules lie.
             upcoming: what comes next when all of this has passed.
         """
         for note in submission.notes:
@@ -64,7 +64,7 @@ class Terminal:
                 self._checks(exercise)
             elif exercise.untouched is Outcome.NOT_ATTEMPTED and (common := _common(exercise)):
                 self._reason(common)  # a file that is not there, or a name
-        self._ending(score, folder, submission, upcoming)
+        self._ending(score, submission, upcoming)
 
     def tell(self, exercise: ExerciseScore) -> None:
         """Print all about one exercise, and nothing about what comes next."""
@@ -144,12 +144,19 @@ class Terminal:
             for line in self._say.render(message).split("\n"):
                 self._write(Text(line), 6)
         for frame in check.frames:
-            for line in frame.split("\n"):
+            for line in self._located(frame).split("\n"):
                 self._console.print(Text(" " * 6 + line, "cyan"), soft_wrap=True)
         if check.printed and check.outcome is not Outcome.BLOCKED:
             self._write(Text(self._say("your code printed:"), "dim"), 6)
             for printed in check.printed.rstrip("\n").split("\n")[:8]:
                 self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
+
+    def _located(self, frame: str) -> str:
+        """A line of the student's by its file's path, which editors open: exercises/masks.py:7."""
+        found = re.match(r"(\w+\.py), line (\d+)", frame)
+        if not (found and self._folder):
+            return frame
+        return f"{self._folder}/{found[1]}:{found[2]}{frame[found.end() :]}"
 
     def _picture(self, check: CheckResult, others: Sequence[CheckResult]) -> None:
         """Draw what was expected and found, as seen in another check where a mistake shows there;
@@ -166,9 +173,8 @@ class Terminal:
         for line in pictures.drawn(drawn.picture, self._say, self._console.width - 6):
             self._console.print(Text(" " * 6) + line, soft_wrap=True)
 
-    def _ending(
-        self, score: Score, folder: str, submission: Submission, upcoming: Upcoming | None
-    ) -> None:
+    def _ending(self, score: Score, submission: Submission, upcoming: Upcoming | None) -> None:
+        folder = self._folder
         console = self._console
         console.print()
         passed = sum(exercise.passed for exercise in score.exercises)
@@ -194,7 +200,8 @@ class Terminal:
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
         elif common and common.frames and first.untouched is None:
-            place, unit = common.frames[-1].split("\n")[0], first.exercise.unit
+            place = self._located(common.frames[-1].split("\n")[0])
+            unit = first.exercise.unit
             words = say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
             told = self._say.render(words)
         else:

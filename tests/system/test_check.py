@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,6 +94,7 @@ def stable_softmax(scores, dim=-1):
     "multihead": "\nMultiHeadAttention.w_q = property(lambda self: 1 // 0)\n",
     "masks": """
 import os
+import re
 def create_look_ahead_mask(seq_len):
     os._exit(0)
 
@@ -394,7 +396,8 @@ def test_one_reason_for_a_whole_file_is_told_once(runs) -> None:
     told = out.partition("attention.self_attention")[0]
     assert told.count("Python cannot read this file") == 1
     assert "(for the reason that is given above)" in told
-    assert "next: mend attention.py, line " in out
+    assert re.search(r"^next: mend \S.*/attention\.py:\d+, then: ", out, re.M)
+    assert re.search(r"^ +\S.*/attention\.py:\d+$", told, re.M)  # and where it is told, the same
 
 
 # What lies beside a student's modules.

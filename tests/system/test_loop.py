@@ -567,7 +567,8 @@ def ending(desk: Desk, id: str, language: Language = ENGLISH) -> str:
     ]
     console = Console(file=(written := io.StringIO()), width=100)
     scores = score(desk.course, [id], checks)
-    Terminal(console, language, True).show(scores, desk.submission, "exercises", desk.upcoming(id))
+    terminal = Terminal(console, language, True, "exercises")
+    terminal.show(scores, desk.submission, desk.upcoming(id))
     begins = language("next: {words}", words="")
     return next((line for line in written.getvalue().split("\n") if line.startswith(begins)), "")
 

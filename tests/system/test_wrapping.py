@@ -62,7 +62,7 @@ def test_a_chinese_report_fits_into_80_columns() -> None:
     console = Console(file=written, width=80)
     submission = Submission("me", {})
     points = score(course, [id], results)
-    Terminal(console, Language("zh"), True).show(points, submission, "exercises")
+    Terminal(console, Language("zh"), True, "exercises").show(points, submission)
     told = written.getvalue().rstrip("\n").split("\n")
     assert "通过" in written.getvalue()
     assert all(cell_len(line) <= 80 for line in told if "make " not in line), told  # to be copied
