@@ -153,7 +153,8 @@ class Marker:
         stands_on = set(self._course.closure([exercise])) - {exercise}
         if unit in broken:
             # Which imports failed, the worker says: it must not get what leads to its own answers.
-            imported = broken & _imports(submission, unit)
+            absent = set(self._units) - submission.modules.keys()  # another assignment's, say
+            imported = (broken | absent) & _imports(submission, unit)
             culprits = {other for other in imported if unit not in self._units_under(other)}
             stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
         open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
