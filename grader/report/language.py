@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gettext
+import itertools
 import locale
 import os
 from pathlib import Path
@@ -47,6 +48,10 @@ class Language:
 
 
 def _preferred() -> list[str]:
+    """The languages that are asked for, up to English, which is what everything is written in."""
     named = [os.environ.get(key, "") for key in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]
     names = [part for value in named for part in value.split(":") if part]
-    return names or [locale.getlocale()[0] or "en"]
+    names = names or [locale.getlocale()[0] or "en"]
+    return list(itertools.takewhile(lambda name: name.split("_")[0].lower() != "en", names)) or [
+        "en"
+    ]

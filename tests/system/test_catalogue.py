@@ -12,6 +12,7 @@ pytest.importorskip("babel")
 
 from babel.messages.catalog import Catalog
 
+from grader.report.language import Language
 from tools import catalogue
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -73,3 +74,20 @@ def _fields(text: str) -> list[str]:
 
 def test_there_is_a_chinese_translation() -> None:
     assert {path.parts[-3] for path in catalogue.translations("grader")} == {"zh"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("zh_CN.UTF-8", "尚未动手"),
+        ("en:zh", "not attempted"),
+        ("zh:en", "尚未动手"),
+        ("fr:zh", "尚未动手"),
+    ],
+)
+def test_the_first_language_that_there_is(
+    wanted: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """English has no catalogue: it is what everything is written in."""
+    monkeypatch.setenv("LANGUAGE", wanted)
+    assert Language()("not attempted") == told
