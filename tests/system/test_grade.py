@@ -648,3 +648,12 @@ def self_attention(x, w_q, w_k, w_v, mask=None):
 def test_hostile_questions_are_refused(question) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, ImportError)):
         standin.answer(question)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_ATTEMPTED, Outcome.BLOCKED])
+def test_no_mistake_is_looked_for_in_what_was_not_tried(outcome: Outcome) -> None:
+    """What known mistakes give takes half a minute for the whole course, once a class."""
+    marker = Marker.__new__(Marker)  # without all that it would need for that
+    result = CheckResult("a.b/1/test_it", "a.b", 1, "It is so", outcome)
+    marker._found = {result.id: Signature(1, outcome.value, None)}
+    assert marker._diagnosed(result) is result
