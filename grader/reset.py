@@ -73,7 +73,7 @@ def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
         content = after.replace("\n", newline).encode(encoding, errors="surrogateescape")
     except UnicodeEncodeError:  # the stub has letters that this code does not
         content = after.replace("\n", newline).encode(errors="replace")
-    file.write_bytes(content)
+    _write(file, content)
     return Reset(file, kept, whole)
 
 
@@ -136,5 +136,21 @@ def _keep(file: Path) -> Path:
     while copy.exists():  # twice in one second
         number += 1
         copy = folder / f"{file.stem}-{stamp}-{number}{file.suffix}"
-    shutil.copy2(file, copy)
+    try:
+        shutil.copy2(file, copy)
+    except OSError:  # a full disk: half of it is no copy
+        copy.unlink(missing_ok=True)
+        raise
     return copy
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = file.with_name(f".{file.name}.new")
+    try:
+        part.write_bytes(content)
+        if file.exists():
+            shutil.copymode(file, part)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

@@ -143,6 +143,25 @@ def test_a_class_is_exported(course, tmp_path, capsys, format, file) -> None:
     assert ("bob_*" if format == "junit" else "# bob_\\*") in text
 
 
+@pytest.mark.parametrize("format", ["canvas", "junit", "markdown"])
+def test_on_a_full_disk_an_export_is_whole_or_not_there(course, tmp_path, format) -> None:
+    resource = pytest.importorskip("resource")
+    out = fill(tmp_path / "out", [result(course, f"student-{i}") for i in range(40)])
+    rows = "".join(f"student-{i},graded,1,2\n" for i in range(400))
+    (out / "grades.csv").write_text(f"submission,status,score,max_score\n{rows}")
+    to = tmp_path / "exported"
+    to.write_text("an earlier one")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, most))
+    try:
+        code = main(["export", str(out), "--format", format, "--to", str(to)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert code == 2
+    assert to.read_text() == "an earlier one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "out"]
+
+
 def test_a_name_in_a_summary_turns_nothing_round(course) -> None:
     both = [result(course, "rtl\u202e gpj.\nx"), result(course, "bob")]
     assert "# rtl\\? gpj\\. x\n" in formats.as_markdown(both, course, ENGLISH)

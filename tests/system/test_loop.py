@@ -365,6 +365,29 @@ def test_however_a_file_is_coded_the_rest_of_it_stays(
     compile(after, "attention.py", "exec")
 
 
+@pytest.mark.parametrize("most", [1000, 7000])
+def test_on_a_full_disk_nothing_is_lost(
+    grader: Command, folder: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as the copy, or as far as the module."""
+    resource = pytest.importorskip("resource")
+    path = folder / "attention.py"
+    path.write_bytes(b"X = 1\n" * (most // 7))
+    before = path.read_bytes()
+    _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = most // 2 if most == 1000 else 6500
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, highest))
+    try:
+        run = grader("reset", "attention")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (highest, highest))
+    assert run.code == 2
+    assert path.read_bytes() == before
+    kept = list((folder.parent / ".kept").iterdir())
+    assert all(copy.read_bytes() == before for copy in kept)
+    assert not list(folder.glob(".*"))
+
+
 def test_line_ends_stay_what_they_were(grader: Command, folder: Path) -> None:
     touch(folder)
     path = folder / "attention.py"
