@@ -58,7 +58,8 @@ def pack(desk: Desk, out: Path) -> Packed:
     """Pack a student's work.
 
     Raises:
-        SubmitError: there is no module of the course, or what was written cannot be read back.
+        SubmitError: there is no module of the course, something else than a zip lies where the zip
+            shall, or what was written cannot be read back.
     """
     course, submission = desk.course, desk.submission
     files = {}
@@ -68,6 +69,8 @@ def pack(desk: Desk, out: Path) -> Packed:
     if not files:
         names = ", ".join(f"{unit.name}.py" for unit in course.units)
         raise SubmitError(f"There is nothing to hand in in {desk.path}: none of {names}.")
+    if out.exists() and not (zipfile.is_zipfile(out) or (out.is_file() and not out.stat().st_size)):
+        raise SubmitError(f"{out} is there and is no zip: name another file.")
     handed_out = given.modules(course)
     texts = {unit.name: desk.texts.get(unit.name, "") for unit in course.units}
     open = {

@@ -58,6 +58,7 @@ def _notebooks(arguments: argparse.Namespace) -> int:
     from release import notebooks
 
     builder.hold(notebooks.NEEDS)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     notebooks.write(arguments.folder, anew=False)
     return OK
 
