@@ -22,3 +22,8 @@ def import_ran_on(unit: str) -> Message:
     return say(
         "Importing {unit}.py did not come to an end: a loop outside any function?", unit=unit
     )
+
+
+# These take all of a unit's points, so whoever grades a class is told.
+RENAME = say("Rename {near} to {unit}.py: the grader looks for files by name.")
+NO_PYTHON = say("Python cannot read this file: {text}")
