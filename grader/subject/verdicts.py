@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from grader.subject.faults import Failure, Fault, Ref
 def of(fault: Fault) -> Failure:
     """The verdict on a fault."""
     judge: Callable[[dict[str, Any]], tuple[Any, ...]] = _VERDICTS[fault.kind]
-    outcome, *message = judge(dict(fault.detail))
+    outcome, *message = judge({**fault.detail, "line": fault.frames[-1] if fault.frames else ""})
     types = fault.detail.get("types", ())
     standin = fault.detail["text"] if _is_stub(fault.detail) else ""
     if "importing" in fault.detail:  # the call that may raise did not come to pass
@@ -74,15 +75,26 @@ def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
     if _is_stub(detail):
         return (Outcome.NOT_ATTEMPTED,)
     if "SyntaxError" in types:
-        return Outcome.RAISED, say("Python cannot read this file: {text}", text=text)
+        unread = say("Python cannot read this file: {text}", text=text)
+        return Outcome.RAISED, unread, *_advice(detail)
     lines: list[Message] = [
         say("Your code raised {type}: {text}", type=types[0], text=text)
         if text and text != "None"
         else say("Your code raised {type}.", type=types[0])
     ]
+    return Outcome.RAISED, *lines, *_advice(detail)
+
+
+def _advice(detail: dict[str, Any]) -> list[Message]:
+    """What helps with an exception, if there is something."""
+    text, line = detail["text"], detail["line"]
+    if any(part in text for part in _SIZES_DIFFER):
+        if re.search(r"\.T\b", line):
+            return [_TURNED]
+        return [_KEEPDIM if detail.get("reduces") is True else _PRINT_SHAPES]
     by_text = [help for part, help in _HELP_BY_TEXT.items() if part in text]
-    by_type = [_HELP[name] for name in types if name in _HELP]
-    return Outcome.RAISED, *lines, *(by_text + by_type)[:1]
+    by_type = [_HELP[name] for name in detail["types"] if name in _HELP]
+    return (by_text + by_type)[:1]
 
 
 _HELP = {
@@ -94,13 +106,15 @@ _HELP = {
     "BdbQuit": say("Nobody is there to answer `breakpoint()`: print what you want to see."),
 }
 
+_SIZES_DIFFER = ("must match the size of tensor b", "Expected size for first two dimensions")
+_TURNED = say("`.T` turns all axes round; `.transpose(-2, -1)` exchanges the last two.")
+_KEEPDIM = say("Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis.")
+_PRINT_SHAPES = say("Print both shapes.")
+
 # What beginners meet most, by a part of what torch or Python says.
 _HELP_BY_TEXT = {
     "Boolean value of Tensor with more than one value": say(
         "A tensor is not one truth: ask `mask is not None`; combine masks by `&`, `|` and `~`."
-    ),
-    "must match the size of tensor b": say(
-        "Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis."
     ),
     "shapes cannot be multiplied": say(
         "Print both shapes: in `a @ b`, a's last axis meets b's last but one."
@@ -134,6 +148,23 @@ _HELP_BY_TEXT = {
     "view size is not compatible": say(
         "`view` needs the numbers in their order in memory: `reshape`, or `contiguous()` first."
     ),
+    "name 'np' is not defined": say("Work with torch, not with numpy, which knows no gradient."),
+    "'torch.Size' object is not callable": say(
+        "A shape is asked with square brackets: `x.shape[-1]`, or with `x.size(-1)`."
+    ),
+    "must be Tensor, not": say(
+        "Functions of torch, such as `torch.sqrt`, take tensors; `math.sqrt` takes a number."
+    ),
+    "The shape of the mask": say(
+        "`x[mask]` does not broadcast the mask; `masked_fill` and `torch.where` do."
+    ),
+    "invalid character '": say(
+        "Code has ASCII signs: type it anew with an English keyboard, as `,` `:` `(` or `)`."
+    ),
+    "inconsistent use of tabs": say(
+        "Indent with spaces alone: let the editor turn tabs into them."
+    ),
+    "from __future__ imports must": say("Put your own imports below that line."),
 }
 
 
