@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+PRINTED_MOST = 2000  # characters of one check's output that are kept
+
 
 class Outcome(str, enum.Enum):
     """How a check ended. All but the last are about the student's work; the last is our fault."""
