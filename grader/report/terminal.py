@@ -164,7 +164,7 @@ class Terminal:
             for line in self._say.render(message).split("\n"):
                 self._write(Text(line), 6)
         for frame in check.frames:
-            for line in frame.split("\n"):
+            for line in self._say.frame(frame).split("\n"):
                 self._console.print(Text(" " * 6 + line, "cyan"), soft_wrap=True)
         if check.outcome is not Outcome.BLOCKED and check.printed not in {"", *self._printed}:
             self._printed.add(check.printed)
@@ -220,7 +220,7 @@ class Terminal:
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
         else:
-            told = self._say.render(_next(first, folder, submission))
+            told = self._say.render(_next(first, folder, submission, self._say))
         self._line(told, "bold cyan")
         words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
         self._line(self._say.render(words), "cyan")
@@ -242,13 +242,15 @@ def _mark(check: CheckResult) -> tuple[str, str]:
     return _UNTRIED if untried else _MARKS.get(check.outcome, _OPEN)
 
 
-def _next(exercise: ExerciseScore, folder: str, submission: Submission) -> Message:
+def _next(
+    exercise: ExerciseScore, folder: str, submission: Submission, language: Language
+) -> Message:
     """What to do about an exercise that is open."""
     common = _common(exercise)
     id, unit = exercise.exercise.id, exercise.exercise.unit
     names = {"name": exercise.exercise.name, "folder": folder, "unit": unit, "id": id}
     if common and common.frames and exercise.untouched is None:
-        place = common.frames[-1].split("\n")[0]
+        place = language.frame(common.frames[-1]).split("\n")[0]
         return say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
     module = submission.modules.get(unit)
     if module and module.path.endswith(".ipynb"):

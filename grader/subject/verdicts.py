@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.model import Message, Outcome, say
+from grader.model import Message, Outcome, listed, say
 from grader.subject import endings
 from grader.subject.faults import Failure, Fault, Ref
 
@@ -26,27 +26,25 @@ def of(fault: Fault) -> Failure:
     return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin, text=text)
 
 
-def describe(value: Any, depth: int = 2) -> str:
+def describe(value: Any, depth: int = 2) -> Message:
     """A found value in a few words, without trusting its ``repr``."""
     if isinstance(value, Tensor):
-        return f"a tensor {list(value.shape)}"
+        return say("a tensor {shape}", shape=list(value.shape))
     if isinstance(value, (tuple, list)):
-        kind = type(value).__name__
-        if (
-            value
-            and isinstance(value, list)
-            and all(isinstance(item, (bool, float)) for item in value)
-        ):
-            return f"a list of {len(value)} numbers"
-        if value and isinstance(value, list) and all(isinstance(item, list) for item in value):
-            return "a list of lists"
-        inner = ", ".join(describe(item, depth - 1) for item in value[:4]) if depth else "..."
-        return f"a {kind} of {len(value)} ({inner})" if value else f"an empty {kind}"
+        kind, count = type(value).__name__, len(value)
+        if not value:
+            return say("an empty {kind}", kind=kind)
+        if isinstance(value, list) and all(isinstance(item, (bool, float)) for item in value):
+            return say("a list of {count} numbers", count=count)
+        if isinstance(value, list) and all(isinstance(item, list) for item in value):
+            return say("a list of lists")
+        inner = listed([describe(item, depth - 1) for item in value[:4]]) if depth else "..."
+        return say("a {kind} of {count} ({inner})", kind=kind, count=count, inner=inner)
     if isinstance(value, Ref):
-        return f"an object of class {value.type_name}"
+        return say("an object of class {type}", type=value.type_name)
     if value is None:
-        return "None"
-    return f"{type(value).__name__} {shown(value)[:40]}"
+        return Message("None")
+    return Message("{type} {value}", {"type": type(value).__name__, "value": shown(value)[:40]})
 
 
 def shown(value: Any) -> str:

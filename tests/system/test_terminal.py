@@ -7,8 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
+from grader import cli
 from grader.model import CheckResult, Outcome, say
 from grader.report import pages
+from grader.report.language import Language
 from grader.report.terminal import Terminal
 from grader.score import ExerciseScore
 from grader.subject import endings
@@ -82,3 +84,28 @@ def test_what_is_missing_as_a_whole_is_told_once(course) -> None:
     assert text.count("There is no `a`") == 1
     assert "as in" not in text
     assert " · 2 Clause 2" in text
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "attention.py, line 47, in stable_softmax",
+        "attention.py, line 3",
+        "attention.ipynb, code cell 4, line 3, in f",
+    ],
+)
+def test_the_place_of_a_line_in_the_reader_s_language(place) -> None:
+    text = f"{place}\n    return x, line 7, in y"
+    assert ENGLISH.frame(text) == text
+    there, code = Language("zh").frame(text).split("\n")
+    assert code == "    return x, line 7, in y"
+    assert "line" not in there
+    assert "cell" not in there
+    assert Language("zh").frame("...") == "..."
+
+
+def test_an_unknown_name_in_the_reader_s_language(capsys) -> None:
+    assert cli.main(["check", "--lang", "zh", "atention"]) == 2
+    told = capsys.readouterr().err
+    assert "attention" in told
+    assert "Did you mean" not in told
