@@ -104,8 +104,10 @@ def defined(source: str) -> frozenset[str]:
 
 def given(book: Mapping[str, Any]) -> dict[str, str]:
     """Definition -> its `digest` as it was handed out, of a notebook of ours; empty of others."""
-    kept = book.get("metadata", {}).get("before_transformers", {}).get("given", {})
-    return {str(name): str(value) for name, value in dict(kept).items()}
+    kept: Any = book
+    for name in ("metadata", "before_transformers", "given"):
+        kept = kept.get(name) if isinstance(kept, Mapping) else None  # whatever stands there
+    return {str(k): str(v) for k, v in kept.items()} if isinstance(kept, Mapping) else {}
 
 
 def digest(definition: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader import cells
+from grader import cells, definitions
 from grader.cells import Cell
 from grader.model import Message, Module, Submission, say
 
@@ -211,7 +211,7 @@ def _read(
             continue
         names_of = units[unit] if isinstance(units, Mapping) else ()
         read = {name: _form(files, path, names_of, notes) for name, path in forms.items()}
-        name = _worked_on(read, notes)
+        name = _worked_on(read, names_of, notes)
         if name != next(iter(forms)):
             preferred.append(name)
         modules[unit] = Module(unit, read[name].text, f"{place}/{here[name]}")
@@ -251,16 +251,18 @@ def _form(files: _Folder | _Zip, path: str, names: Collection[str], notes: list[
     return _Found(_module(files, path, notes))
 
 
-def _worked_on(forms: Mapping[str, _Found], notes: list[Message]) -> str:
-    """The name of the form in which most was done."""
+def _worked_on(forms: Mapping[str, _Found], names: Collection[str], notes: list[Message]) -> str:
+    """The name of the form in which most was done: never one in which nothing can be read, as long
+    as there is another.
+    """
     if len(forms) == 1:
         return next(iter(forms))
     given = {name: digest for found in forms.values() for name, digest in found.given.items()}
     all_given = tuple(sorted(given.items()))
     done = {name: _changes(found.text, all_given) for name, found in forms.items()}
     if not given:  # a notebook of their own making
-        done = {name: -found.text.count("NotImplementedError") for name, found in forms.items()}
-    first = max(done, key=lambda name: done[name])
+        done = {name: _written(found.text, tuple(names)) for name, found in forms.items()}
+    first = max(done, key=lambda name: (bool(forms[name].text.strip()), done[name]))
     others = [name for name in forms if name != first and done[name] > 0]
     if others:
         words = say("{first} was read, which was changed most; {others}, changed too, not.",
@@ -337,13 +339,30 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     if len(blob) > most:
         notes.append(say("{file} is larger than a module can be; it was not read.", file=name))
         return ""
-    for encoding in ("utf-8-sig", "utf-16" if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"):
-        try:
-            return blob.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-        except UnicodeDecodeError:
-            continue
-    notes.append(say("{file} is not UTF-8; it was read as Windows-1252.", file=name))
-    return blob.decode("cp1252", errors="replace").replace("\r\n", "\n")
+    encoding = encoding_of(blob)
+    if encoding == "cp1252":
+        notes.append(say("{file} is not UTF-8; it was read as Windows-1252.", file=name))
+    text = blob.decode(encoding, errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def encoding_of(blob: bytes) -> str:
+    """How the text of a file is coded, as far as its bytes tell."""
+    utf_16 = ["utf-16"] if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else []
+    for encoding in ("utf-8-sig" if blob[:3] == b"\xef\xbb\xbf" else "utf-8", *utf_16):
+        with contextlib.suppress(UnicodeDecodeError):
+            blob.decode(encoding)
+            return encoding
+    return "cp1252"
+
+
+@functools.lru_cache(maxsize=64)
+def _written(text: str, names: tuple[str, ...]) -> int:
+    """How many of these definitions stand there, and are no stubs; without names, how few are."""
+    if not names:
+        return -text.count("NotImplementedError")
+    parts = definitions.pieces(text, names)
+    return sum(name in parts and "NotImplementedError" not in parts[name] for name in names)
 
 
 @functools.lru_cache(maxsize=32)  # `watch` reads all of a folder after each save

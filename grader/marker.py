@@ -73,6 +73,9 @@ class Marker:
         check_limit_s: seconds that one check may take.
         submission_limit_s: seconds that one submission may take.
         cache: a folder that keeps what known mistakes give, for this suite and course alone.
+
+    Attributes:
+        for_all_s: seconds of `mark` for what the whole class has in common.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Marker:
         given = bank.given(course, self._mistakes)
         self._given = {id: given[id] for id in given.keys() & set(exercises)}
         self._known: dict[str, Known] = {}
+        self.for_all_s = 0.0
         self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
@@ -153,7 +157,8 @@ class Marker:
         stands_on = set(self._course.closure([exercise])) - {exercise}
         if unit in broken:
             # Which imports failed, the worker says: it must not get what leads to its own answers.
-            imported = broken & _imports(submission, unit)
+            absent = set(self._units) - submission.modules.keys()  # another assignment's, say
+            imported = (broken | absent) & _imports(submission, unit)
             culprits = {other for other in imported if unit not in self._units_under(other)}
             stands_on |= {id for id in scores if scores[id].exercise.unit in culprits}
         open_needs = [id for id in scores if id in stands_on and not scores[id].passed]
@@ -260,7 +265,9 @@ class Marker:
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:
         signature = self._found.get(result.id)
-        return self._known_of(result.exercise).compared(result, signature) if signature else result
+        if signature is None or result.outcome in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED):
+            return result  # no mistake is like that, and to know what they give takes seconds
+        return self._known_of(result.exercise).compared(result, signature)
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
@@ -274,8 +281,10 @@ class Marker:
             if path and path.exists():
                 signatures = Recording.read(path).signatures
             else:
+                started = time.monotonic()
                 bench = prove.Bench(self._course, self._suite)
                 signatures = prove.signatures(prove.tried(bench, mistakes))
+                self.for_all_s += time.monotonic() - started
                 if path:
                     with contextlib.suppress(OSError):  # a full disk: then they are made again
                         replace_file(path, Recording({}, signatures, {}, {}).to_bytes())

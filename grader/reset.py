@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import given
+from grader import given, intake
 from grader.course import CourseError
 from grader.definitions import names_of, spans
 from grader.desk import Desk
@@ -57,7 +57,9 @@ def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
     file = Path(module.path) if module else desk.path / f"{unit}.py"
     fresh = given.modules(course)[unit]
     before = file.read_bytes() if file.exists() else b""
-    text = before.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    encoding = intake.encoding_of(before)
+    text = before.decode(encoding, errors="surrogateescape")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     is_notebook = file.suffix == ".ipynb"
     whole = not is_notebook and (whole or not text.strip())
     after = fresh
@@ -68,7 +70,11 @@ def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
             after = put(after, fresh, name, names_of(course, unit), file.name)
     kept = _keep(file) if before else None
     newline = "\r\n" if b"\r\n" in before else "\n"
-    file.write_bytes(after.replace("\n", newline).encode())
+    try:
+        content = after.replace("\n", newline).encode(encoding, errors="surrogateescape")
+    except UnicodeEncodeError:  # the stub has letters that this code does not
+        content = after.replace("\n", newline).encode(errors="replace")
+    _write(file, content)
     return Reset(file, kept, whole)
 
 
@@ -139,5 +145,21 @@ def _keep(file: Path) -> Path:
     while copy.exists():  # twice in one second
         number += 1
         copy = folder / f"{file.stem}-{stamp}-{number}{file.suffix}"
-    shutil.copy2(file, copy)
+    try:
+        shutil.copy2(file, copy)
+    except OSError:  # a full disk: half of it is no copy
+        copy.unlink(missing_ok=True)
+        raise
     return copy
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = file.with_name(f".{file.name}.new")
+    try:
+        part.write_bytes(content)
+        if file.exists():
+            shutil.copymode(file, part)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

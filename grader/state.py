@@ -113,7 +113,7 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _kept(entry: Any) -> Kept | None:
-    with contextlib.suppress(TypeError, ValueError, LookupError):
+    with contextlib.suppress(TypeError, ValueError, LookupError, OverflowError):
         return Kept(
             str(entry["digest"]),
             float(entry["score"]),

@@ -54,7 +54,8 @@ def pack(desk: Desk, out: Path) -> Packed:
     """Pack a student's work.
 
     Raises:
-        SubmitError: there is no module of the course, or what was written cannot be read back.
+        SubmitError: there is no module of the course, something else than a zip lies where the zip
+            shall, or what was written cannot be read back.
     """
     course, submission = desk.course, desk.submission
     files = {}
@@ -70,6 +71,8 @@ def pack(desk: Desk, out: Path) -> Packed:
                 names=names,
             )
         )
+    if out.exists() and not (zipfile.is_zipfile(out) or (out.is_file() and not out.stat().st_size)):
+        raise SubmitError(say("{file} is there and is no zip: name another file.", file=str(out)))
     handed_out = given.modules(course)
     untouched = [
         id

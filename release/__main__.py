@@ -57,6 +57,7 @@ def _build(arguments: argparse.Namespace) -> int:
 def _notebooks(arguments: argparse.Namespace) -> int:
     from release import notebooks
 
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     notebooks.write(arguments.folder, anew=False)
     return OK
 

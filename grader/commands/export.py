@@ -50,7 +50,7 @@ def _whole(arguments: argparse.Namespace, to: Path, language: Language) -> int:
     from grader.report import formats
 
     results = formats.read(arguments.out)
-    to.write_text(formats.FORMATS[arguments.format](results, courses.load(), language), "utf-8")
+    _put(to, formats.FORMATS[arguments.format](results, courses.load(), language))
     print(language("written: {file}", file=to))
     return OK
 
@@ -62,12 +62,22 @@ def _lms(arguments: argparse.Namespace, to: Path, language: Language) -> int:
     exported = lms.export(
         arguments.out / "grades.csv", arguments.format, arguments.roster, column, arguments.out_of
     )
-    to.write_text(exported.text, encoding="utf-8", newline="")
+    _put(to, exported.text)
     print(language("written: {file}", file=to))
     _left_out(exported.without_verdict, language)
     for submission in exported.strangers:
         print(language("left out: {name} is not in the roster", name=submission), file=sys.stderr)
     return OPEN if exported.without_verdict or exported.strangers else OK
+
+
+def _put(to: Path, text: str) -> None:
+    """Write a file whole or not at all: half a class would be imported as if it were all."""
+    from grader.report import gradebook
+
+    if to.exists() and not to.is_file():  # /dev/stdout, say
+        to.write_text(text, encoding="utf-8", errors="replace", newline="")
+    else:
+        gradebook.replace(to.resolve(), text)
 
 
 def _gradebook(arguments: argparse.Namespace, to: Path, language: Language) -> int:

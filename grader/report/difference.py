@@ -7,7 +7,6 @@ adjustments, the versions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from grader.course import CourseError
 from grader.model import Message, say
+from grader.report import record
 from grader.report.gradebook import RESULT, printable
 from grader.report.language import Language
 
@@ -83,7 +83,7 @@ def compare(old: Path, new: Path) -> Difference:
     """Compare two folders that `grade` has filled.
 
     Raises:
-        CourseError: one of them holds no results.
+        CourseError: one of them holds no results, or some that cannot be read.
     """
     names = [_names(folder) for folder in (old, new)]
     moves = [
@@ -103,15 +103,7 @@ def _names(folder: Path) -> set[str]:
 
 def _read(folder: Path, name: str) -> Json | None:
     path = folder / name / RESULT
-    if not path.exists():
-        return None
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CourseError(f"{path} cannot be read: {error}. Run `grade` again.") from None
-    if not isinstance(result, dict) or result.get("schema") != 1:
-        raise CourseError(f"{path} is no result of this grader (schema 1).")
-    return result
+    return record.read(path) if path.exists() else None
 
 
 def _points(result: Json | None) -> float | str | None:

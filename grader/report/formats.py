@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Course, CourseError
+from grader.report import record
 from grader.report.language import Language
 
 Results = Sequence[Mapping[str, Any]]
@@ -18,12 +19,12 @@ def read(out: Path) -> list[Mapping[str, Any]]:
     """The results in a folder that `grade` has filled.
 
     Raises:
-        CourseError: there is none.
+        CourseError: there is none, or one of them cannot be read.
     """
     paths = sorted(out.glob("*/result.json"))
     if not paths:
         raise CourseError(f"{out} holds no results: name a folder that `grade` has filled.")
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [record.read(path) for path in paths]
 
 
 def as_json(results: Results, course: Course, language: Language) -> str:
@@ -42,11 +43,13 @@ def as_junit(results: Results, course: Course, language: Language) -> str:
 def as_markdown(results: Results, course: Course, language: Language) -> str:
     """A summary for the page of a CI run."""
     from grader.report import github
+    from grader.report.gradebook import printable
 
     texts = []
     for result in results:
-        name = re.sub(r"([^\w\s])", r"\\\1", result["submission"])  # it is no markup
-        head = f"# {' '.join(name.split())}\n\n" if len(results) > 1 else ""
+        name = printable(" ".join(result["submission"].split()))
+        name = re.sub(r"([^\w\s])", r"\\\1", name)  # it is no markup
+        head = f"# {name}\n\n" if len(results) > 1 else ""
         texts.append(head + github.of_result(result, language)[0])
     return "\n".join(texts)
 

@@ -118,8 +118,13 @@ def _cell(value: str) -> str:
 def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        temporary.replace(path)
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def printable(id: str) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from grader.course import ROOT
+from grader.course import ROOT, CourseError
+from grader.report import record
 from grader.report.language import Language
 
 PUBLIC = ROOT / "tests" / "public"
@@ -135,7 +136,15 @@ def _name(check: Mapping[str, Any]) -> tuple[str, str]:
 def write(out: Path, to: Path, language: Language) -> bool:
     """Write Gradescope's results of the one submission in ``out``; False: no verdict."""
     found = sorted(out.glob("*/result.json"))
-    result = json.loads(found[0].read_text(encoding="utf-8")) if len(found) == 1 else {}
-    data = results(result, language)
+    try:
+        result = record.read(found[0]) if len(found) == 1 else {}
+    except CourseError as error:
+        data = without(
+            language("There is no verdict: the grader itself failed, not you."),
+            [str(error)],
+            language,
+        )
+    else:
+        data = results(result, language)
     to.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return bool(data["extra_data"]["status"] == "graded")

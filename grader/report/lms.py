@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def export(
     for row in rows:
         row["submission"] = _unguarded(row["submission"])
     graded = [row for row in rows if row["status"] == "graded"]
-    most = out_of or max((float(row["max_score"]) for row in rows if row["max_score"]), default=0)
+    most = out_of or max((_number(row, "max_score") for row in graded), default=0)
     points = {row["submission"]: _points(row, most) for row in graded}
     form = PLATFORMS[platform]
     persons = _read(roster) if roster else [_nameless(platform, row) for row in graded]
@@ -118,15 +119,27 @@ def _read(path: Path) -> list[Row]:
     first = text.partition("\n")[0]
     separator = max(",;\t", key=first.count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, restval="")
-    return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
+    try:
+        return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
+    except csv.Error as error:
+        raise ExportError(f"{path} cannot be read as a CSV file: {error}") from None
 
 
 def _points(row: Row, most: float) -> str:
-    try:
-        score, max_score = float(row["score"]), float(row["max_score"])
-    except ValueError:
-        raise ExportError(f"{row['submission']} is graded and has no points") from None
+    score, max_score = _number(row, "score"), _number(row, "max_score")
+    if max_score <= 0:
+        raise ExportError(f"{row['submission']} is graded, out of no points at all")
     return f"{round(score * most / max_score, 2):g}"
+
+
+def _number(row: Row, column: str) -> float:
+    try:
+        number = float(row[column])
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ExportError(f"{row['submission']} is graded and has no points")
+    return number
 
 
 def _nameless(platform: str, row: Row) -> Row:
@@ -147,26 +160,39 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
     """Submission -> its person's row."""
     if not persons or not set(form.persons) & persons[0].keys():
         raise ExportError(f"The roster has none of the columns: {', '.join(form.persons)}.")
-    by_name: dict[str, Row] = {}
-    for column in reversed(form.persons):  # the surest last, so that it wins
-        for person in persons:
-            if person.get(column, "").strip():
-                by_name[person[column].strip().casefold()] = person
+    # What a person is called counts only where nobody goes by it as a login or a number.
+    by_name = _named(persons, form.persons[-1:]) | _named(persons, form.persons[:-1])
+    by_number = _named(persons, form.persons[:1])
     found: dict[str, Row] = {}
     owner: dict[int, str] = {}
     for submission in points:
-        names = [submission]
+        known = by_name.get(submission.strip().casefold())
         download = form.downloads.match(submission)
-        if download:
-            names.append(form.person.format(download[1]))
-        known = [by_name[name] for name in map(str.casefold, names) if name in by_name]
+        if not known and download:
+            known = by_number.get(form.person.format(download[1]).casefold())
         if not known:
             continue
+        if len(known) > 1:
+            raise ExportError(
+                f"{submission!r} is {len(known)} persons in the roster, and nothing says which:"
+                " mend the roster, or give the submission a name that is one person's."
+            )
         person = known[0]
         first = owner.setdefault(id(person), submission)
         if first != submission:
             raise ExportError(f"{first!r} and {submission!r} are the same person in the roster.")
         found[submission] = person
+    return found
+
+
+def _named(persons: Sequence[Row], columns: Sequence[str]) -> dict[str, list[Row]]:
+    """Who goes by each name in these columns; a row that stands there twice is one person's."""
+    found: dict[str, list[Row]] = {}
+    for person in persons:
+        for column in columns:
+            name = person.get(column, "").strip().casefold()
+            if name and person not in found.setdefault(name, []):
+                found[name].append(person)
     return found
 
 

@@ -6,7 +6,6 @@ name, one is made of the course's table, as `nbgrader generate_assignment` would
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Course, CourseError
+from grader.report import record
 
 
 class GradebookError(CourseError):
@@ -86,7 +86,7 @@ def write(out: Path, course: Course, url: str, assignment: str) -> Written:
 
 def _results(out: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(out.glob("*/result.json")):
-        yield json.loads(path.read_text(encoding="utf-8"))
+        yield record.read(path)
 
 
 def _hold_assignment(
@@ -128,11 +128,16 @@ def _student(gradebook: Any, assignment: str, result: Mapping[str, Any]) -> None
         (one["id"].split(".")[0], check_cell(one["id"])): one["score"]
         for one in result["exercises"]
     }
-    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    grades = [  # where only some exercises were graded, the others keep what they had
+        grade
+        for notebook in submission.notebooks
+        for grade in notebook.grades
+        if (grade.notebook.name, grade.name) in scores
+    ]
     # An adjustment of the whole, such as lateness, belongs to no exercise.
     rest = result["score"] - sum(scores.values())
     for grade in grades:
-        grade.auto_score = scores.get((grade.notebook.name, grade.name), 0.0)
+        grade.auto_score = scores[grade.notebook.name, grade.name]
         grade.needs_manual_grade = grade.manual_score is not None
         grade.extra_credit = None
     if grades and rest:

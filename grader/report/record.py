@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 from grader import __version__
-from grader.course import ROOT
+from grader.course import ROOT, CourseError
 from grader.model import CheckResult, Message, Submission
 from grader.report.language import Language
 from grader.score import ExerciseScore, Score
@@ -47,6 +48,49 @@ def result(
         "exercises": [_exercise(exercise, language) for exercise in score.exercises],
         "notes": [language.render(note) for note in (*submission.notes, *notes)],
     }
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A result that `grade` has written.
+
+    Raises:
+        CourseError: it cannot be read, or something else stands there.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CourseError(f"{path} cannot be read: {error}. Run `grade` again.") from None
+    if not isinstance(data, dict) or data.get("schema") != 1:
+        raise CourseError(f"{path} is no result of this grader (schema 1).")
+    if not _is_whole(data):
+        raise CourseError(f"{path} is damaged. Run `grade` again.")
+    return data
+
+
+def _is_whole(data: Mapping[str, Any]) -> bool:
+    """Whether all stands there that reports look at."""
+    judged = data.get("status") in ("graded", "ungraded")
+    if not _holds(data, {"submission": str, "status": str, "notes": list}):
+        return False
+    if not judged:
+        return bool(data["status"] == "unreadable")
+    return _holds(data, _WHOLE) and all(
+        _holds(one, _EXERCISE)
+        and all(_holds(clause, _CLAUSE) for clause in one["clauses"])
+        and all(_holds(check, _CHECK) for check in one["checks"])
+        for one in data["exercises"]
+    )
+
+
+_POINTS = (int, float)
+_WHOLE = {"score": _POINTS, "max_score": _POINTS, "exercises": list, "made_by": dict}
+_EXERCISE = {"id": str, "score": _POINTS, "max_score": _POINTS, "clauses": list, "checks": list}
+_CLAUSE = {"clause": int, "points": _POINTS, "max_points": _POINTS}
+_CHECK = {"id": str, "title": str, "outcome": str, "message": str, "frames": list}
+
+
+def _holds(data: Any, kinds: Mapping[str, Any]) -> bool:
+    return isinstance(data, dict) and all(isinstance(data.get(k), v) for k, v in kinds.items())
 
 
 def digest(submission: Submission) -> str:

@@ -41,11 +41,15 @@ class LeakCheck:
     def __init__(self, course: Course):
         self._comparison = Comparison(secrets.collect(course))
 
-    def likest(self, folder: Path) -> list[str]:
-        """The nearest that comes to a secret, in each form, however far it is from a leak."""
+    def likest(self, place: Path) -> list[str]:
+        """The nearest that comes to a secret, in each form, however far it is from a leak.
+
+        Args:
+            place: a folder or a file.
+        """
         found: dict[str, tuple[float, str]] = {}
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            name = path.relative_to(folder).as_posix()
+        for path in sorted(p for p in [place, *place.rglob("*")] if p.is_file()):
+            name = path.name if path == place else path.relative_to(place).as_posix()
             text = self._comparison.read(unpack(path.read_bytes()).texts)
             for one in self._comparison.likenesses(text):
                 for form in ("verbatim", "renamed", "tree", "largest"):

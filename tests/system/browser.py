@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-from grader.course import ROOT
-
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra `dev`")
 NOT_YET = pytest.importorskip("selenium.common.exceptions").WebDriverException
 pytest.importorskip("jupyterlab", reason="needs the extra `notebooks`")
@@ -29,8 +27,8 @@ CHROMIUM = next(
 if CHROMIUM is None or shutil.which("chromedriver") is None:
     pytest.skip("needs Chromium and its driver (Debian: chromium-driver)", allow_module_level=True)
 
-# UPDATE_SCREENSHOTS=1 takes the pictures of docs/images anew.
-PICTURES = ROOT / "docs" / "images" if os.environ.get("UPDATE_SCREENSHOTS") else None
+# Where to keep the pictures: SCREENSHOTS=docs/images.
+PICTURES = os.environ.get("SCREENSHOTS")
 
 _HEADLESS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
@@ -140,7 +138,7 @@ class Browser:
 
         (element,) = self.find(of)
         whole = Image.open(io.BytesIO(element.screenshot_as_png))
-        folder = PICTURES or scratch
+        folder = Path(PICTURES) if PICTURES else scratch
         folder.mkdir(parents=True, exist_ok=True)
         whole.convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
 

@@ -15,7 +15,7 @@ from grader.cli import main
 from grader.course import ROOT, CourseError
 from grader.model import Outcome, say
 from grader.report import difference, formats, junit
-from tests.system.made import OTHER, SOFTMAX, result, unreadable, wrong
+from tests.system.made import ENGLISH, OTHER, SOFTMAX, result, unreadable, wrong
 
 SCHEMA = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
 JENKINS = xmlschema.XMLSchema(str(Path(__file__).with_name("data") / "junit-10.xsd"))
@@ -143,9 +143,63 @@ def test_a_class_is_exported(course, tmp_path, capsys, format, file) -> None:
     assert ("bob_*" if format == "junit" else "# bob_\\*") in text
 
 
+@pytest.mark.parametrize("format", ["canvas", "junit", "markdown"])
+def test_on_a_full_disk_an_export_is_whole_or_not_there(course, tmp_path, format) -> None:
+    resource = pytest.importorskip("resource")
+    out = fill(tmp_path / "out", [result(course, f"student-{i}") for i in range(40)])
+    rows = "".join(f"student-{i},graded,1,2\n" for i in range(400))
+    (out / "grades.csv").write_text(f"submission,status,score,max_score\n{rows}")
+    to = tmp_path / "exported"
+    to.write_text("an earlier one")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, most))
+    try:
+        code = main(["export", str(out), "--format", format, "--to", str(to)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert code == 2
+    assert to.read_text() == "an earlier one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "out"]
+
+
+def test_a_name_in_a_summary_turns_nothing_round(course) -> None:
+    both = [result(course, "rtl\u202e gpj.\nx"), result(course, "bob")]
+    assert "# rtl\\? gpj\\. x\n" in formats.as_markdown(both, course, ENGLISH)
+
+
 def test_a_folder_without_results_is_said(tmp_path) -> None:
     with pytest.raises(CourseError, match="holds no results"):
         formats.read(tmp_path)
+
+
+DAMAGED = {
+    "empty": lambda text: "",
+    "cut off": lambda text: text[: len(text) // 2],
+    "a list": lambda text: "[]",
+    "another schema": lambda text: text.replace('"schema": 1', '"schema": 2'),
+    "no points": lambda text: text.replace('"max_score"', '"most"'),
+    "no clauses": lambda text: text.replace('"clauses"', '"paragraphs"'),
+    "no name": lambda text: text.replace('"submission": "ada"', '"submission": 7'),
+    "no bytes of a text": lambda text: "\udcff" + text,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_result_that_is_damaged_is_named(course, tmp_path, capsys, damage) -> None:
+    out, whole = (fill(tmp_path / name, [result(course)]) for name in ("out", "whole"))
+    path = out / "ada" / "result.json"
+    text = damage(path.read_text(encoding="utf-8"))
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    for command in (
+        ["export", str(out), "--format", "junit"],
+        ["export", str(out), "--format", "markdown"],
+        ["diff", str(whole), str(out)],
+    ):
+        assert main(command) == 2
+        assert str(path) in capsys.readouterr().err
+    assert main(["export", str(out), "--format", "gradescope"]) == 1
+    made = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert made["extra_data"] == {"status": "ungraded"}
 
 
 # What is different

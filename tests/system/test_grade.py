@@ -87,6 +87,7 @@ def graded(tmp_path_factory, course):
         assert IMPORTS["relative"] in text
         text = text.replace(IMPORTS["relative"], line)
         (broken / "multihead.py").write_text(text, encoding="utf-8")
+    (reference(folder / "without-attention", course) / "attention.py").unlink()
     (folder / "broken.zip").write_bytes(b"PK\x03\x04 not really")
     _odd(folder, course)
     out = tmp_path_factory.mktemp("out")
@@ -208,6 +209,15 @@ def test_one_mistake_costs_once(graded, name) -> None:
     found = result(out, name)["exercises"]
     assert [e["id"] for e in found if e["score"] < e["max_score"]] == [ATTENTION]
     assert [e["id"] for e in found if e["followed_through"]] == STANDS_ON_IT
+
+
+def test_a_unit_that_was_not_handed_in_costs_once(graded) -> None:
+    """As where each unit is an assignment of its own."""
+    _, out, _ = graded
+    found = result(out, "without-attention")["exercises"]
+    lost = {e["id"] for e in found if e["score"] < e["max_score"]}
+    assert lost == {e["id"] for e in found if e["id"].startswith("attention.")}
+    assert all(e["score"] == 0 for e in found if e["id"] in lost)
 
 
 def test_a_broken_method_costs_once(graded) -> None:
@@ -638,3 +648,12 @@ def self_attention(x, w_q, w_k, w_v, mask=None):
 def test_hostile_questions_are_refused(question) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, ImportError)):
         standin.answer(question)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_ATTEMPTED, Outcome.BLOCKED])
+def test_no_mistake_is_looked_for_in_what_was_not_tried(outcome: Outcome) -> None:
+    """What known mistakes give takes half a minute for the whole course, once a class."""
+    marker = Marker.__new__(Marker)  # without all that it would need for that
+    result = CheckResult("a.b/1/test_it", "a.b", 1, "It is so", outcome)
+    marker._found = {result.id: Signature(1, outcome.value, None)}
+    assert marker._diagnosed(result) is result

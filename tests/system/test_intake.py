@@ -320,6 +320,27 @@ STUB, DONE, MORE = ("def f(x):\n    raise NotImplementedError('f')", "def f(x):\
                     "def f(x):\n    return 2")  # fmt: skip
 
 
+HALF = f"{DONE}\n\nclass A:\n    def g(self):\n        raise NotImplementedError('A')\n"
+
+
+@pytest.mark.parametrize("book", ["", "{", notebook(), notebook(cell("import math\nx = 1"))])
+def test_half_a_module_counts_more_than_a_notebook_without_any_of_it(
+    tmp_path: Path, book: str
+) -> None:
+    (tmp_path / "attention.py").write_text(HALF, encoding="utf-8")
+    (tmp_path / "attention.ipynb").write_text(book, encoding="utf-8")
+    assert intake.read_folder(tmp_path, NAMES).modules["attention"].path.endswith("attention.py")
+
+
+@pytest.mark.parametrize(
+    "metadata", [[], 7, {"before_transformers": 7}, {"before_transformers": {"given": "x"}}]
+)
+def test_odd_metadata_costs_nothing(tmp_path: Path, metadata: object) -> None:
+    book = json.loads(notebook(cell(DONE))) | {"metadata": metadata}
+    submission = read(tmp_path, attention_ipynb=json.dumps(book))
+    assert values(submission.modules["attention"].text)["f"](0) == 1
+
+
 @pytest.mark.parametrize(
     ("module", "book", "value", "note"),
     [

@@ -340,6 +340,54 @@ def test_an_empty_or_missing_file_becomes_the_whole_module(grader, folder: Path,
     assert texts(folder)["attention"] == fresh
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_however_a_file_is_coded_the_rest_of_it_stays(
+    grader: Command, folder: Path, encoding: str, newline: str
+) -> None:
+    touch(folder)
+    path = folder / "attention.py"
+    before = path.read_text("utf-8").encode("ascii", "ignore").decode() + "# café\n"
+    path.write_bytes(before.replace("\n", newline).encode(encoding))
+    assert grader("reset", "stable_softmax").code == 0
+    unread = path.read_bytes()
+    encodings = [encoding, "utf-8"]  # where the stub has letters that the file's code has not
+    for each in encodings:
+        try:
+            after = unread.decode(each).replace("\r\n", "\n")
+            break
+        except UnicodeDecodeError:
+            continue
+    code = TOUCHED["attention.stable_softmax"]
+    assert after.count("def stable_softmax") == 1
+    assert code not in after
+    assert after.endswith("# café\n")
+    compile(after, "attention.py", "exec")
+
+
+@pytest.mark.parametrize("most", [1000, 7000])
+def test_on_a_full_disk_nothing_is_lost(
+    grader: Command, folder: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as the copy, or as far as the module."""
+    resource = pytest.importorskip("resource")
+    path = folder / "attention.py"
+    path.write_bytes(b"X = 1\n" * (most // 7))
+    before = path.read_bytes()
+    _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = most // 2 if most == 1000 else 6500
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, highest))
+    try:
+        run = grader("reset", "attention")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (highest, highest))
+    assert run.code == 2
+    assert path.read_bytes() == before
+    kept = list((folder.parent / ".kept").iterdir())
+    assert all(copy.read_bytes() == before for copy in kept)
+    assert not list(folder.glob(".*"))
+
+
 def test_line_ends_stay_what_they_were(grader: Command, folder: Path) -> None:
     touch(folder)
     path = folder / "attention.py"
@@ -462,6 +510,21 @@ def test_nothing_to_hand_in(grader: Command, folder: Path, tmp_path: Path) -> No
     assert run.code == 2
     assert "There is nothing to hand in" in run.err
     assert list(tmp_path.glob("*.zip*")) == []
+
+
+@pytest.mark.parametrize("name", ["exercises/attention.py", "exercises", "."])
+def test_nothing_but_a_zip_is_written_over(
+    grader: Command, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    before = touch(folder)
+    run = grader("submit", "--out", name)
+    assert run.code == 2
+    assert "is no zip" in run.err
+    assert texts(folder) == before
+    (folder.parent / "empty.zip").touch()  # as a full disk leaves it
+    for _ in range(2):
+        assert grader("submit", "--out", "empty.zip").code == 0
 
 
 def test_a_zip_that_did_not_arrive_whole_is_noticed(grader, folder, tmp_path, monkeypatch) -> None:

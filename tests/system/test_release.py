@@ -707,6 +707,55 @@ def test_a_file_that_is_no_roster_is_refused(tmp_path: Path) -> None:
         _export(tmp_path, "canvas", CANVAS, "x,y\n1,2\n")
 
 
+TWO = "Student,ID,SIS User ID,SIS Login ID,Section\n"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Ada,1,s1,hw-ada,A\nAde,2,s2,hw-ada,A\n",
+        "Ada,1,hw-ada,x,A\nAde,2,s2,hw-ada,A\n",
+        "hw-ada,1,s1,x,A\nHW-Ada,2,s2,y,A\n",
+    ],
+    ids=["one login twice", "one's number, another's login", "one name twice"],
+)
+def test_nobody_gets_the_grade_of_whom_it_could_be_as_well(tmp_path: Path, rows: str) -> None:
+    with pytest.raises(lms.ExportError, match="'hw-ada' is 2 persons in the roster"):
+        _export(tmp_path, "canvas", TWO + rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Ada,1,s1,hw-ada,A\nAda,1,s1,hw-ada,A\n",
+        "Ada,1,s1,hw-ada,A\nhw-ada,2,s2,y,A\n",
+    ],
+    ids=["a row twice", "a login, and what another is called"],
+)
+def test_who_it_is_can_be_told(tmp_path: Path, rows: str) -> None:
+    made = _export(tmp_path, "canvas", TWO + rows)
+    assert [row[0] for row in csv.reader(io.StringIO(made.text))][2:] == ["Ada"]
+
+
+def test_the_number_in_a_download_is_the_platform_s(tmp_path: Path) -> None:
+    roster = TWO + "Ada,101,s1,a,A\nAde,2,101,b,A\n"
+    grades = GRADES.replace("hw-ada", "lovelaceada_101_990_masks")
+    made = _export(tmp_path, "canvas", roster, grades)
+    assert [row[0] for row in csv.reader(io.StringIO(made.text))][2:] == ["Ada"]
+
+
+@pytest.mark.parametrize("points", ["nan,60", "60,0", "x,60", "60,inf", ",60"])
+def test_points_that_are_no_number_are_refused(tmp_path: Path, points: str) -> None:
+    grades = f"submission,status,score,max_score\nada,graded,{points}\n"
+    with pytest.raises(lms.ExportError, match="points"):
+        _export(tmp_path, "canvas", grades=grades)
+
+
+def test_a_roster_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(lms.ExportError, match="cannot be read as a CSV file"):
+        _export(tmp_path, "canvas", f"Student,ID\n{'x' * 200_000},1\n")
+
+
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "＝1+1"])
 def test_a_formula_in_a_name_stays_a_text(tmp_path: Path, name: str) -> None:
     in_grades = gradebook._cell(name)

@@ -77,6 +77,7 @@ ENTRY = {"digest": "d", "score": 1.0, "standing": "open", "when": 0.0}
         '{"schema": 1, "results": [1], "hints": 3}',
         json.dumps({"schema": 1, "results": {ID: {"digest": 1}, "x": 3}, "hints": {ID: "two"}}),
         json.dumps({"schema": 1, "results": {ID: ENTRY | {"score": "many"}}, "hints": {ID: -1}}),
+        json.dumps({"schema": 1, "results": {ID: ENTRY | {"when": 10**400}}, "hints": {}}),
         "[" * 100_000,
         "\udcff\x00",
     ],
