@@ -51,7 +51,9 @@ class Message:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Message:
         args = {
-            name: cls.from_json(value[_PHRASE]) if isinstance(value, dict) else value
+            name: cls.from_json(value[_PHRASE])
+            if isinstance(value, dict) and value.keys() == {_PHRASE}
+            else value
             for name, value in data["args"].items()
         }
         return cls(data["text"], args)
