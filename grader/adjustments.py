@@ -156,7 +156,11 @@ def adjust(
             )
         else:
             score = _override(score, a)
-            words = {"what": a.target or "the whole", "value": f"{a.value:g}", "reason": a.reason}
+            words = {
+                "what": a.target or say("the whole"),
+                "value": f"{a.value:g}",
+                "reason": a.reason,
+            }
             notes.append(say("{what} was set to {value} by hand ({reason}).", **words))
     return score, notes
 

@@ -41,7 +41,7 @@ class Check:
         limit_s: seconds that one check may take.
         start: starts the process in which the student's code runs.
         modules: unit -> its text, where it is not the folder's: what stands in a notebook's kernel.
-        ends_most: hangs or crashes of one exercise, before the rest of it is left.
+        ends_most: hangs or crashes of one exercise, before the rest of it is left: 1 or 2.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Check:
         if len(ends) >= self._ends_most:
             for other, (_, stands, *_rest) in self._plan.items():
                 if exercise in self._course.closure([stands]) and other not in self._results:
-                    words = endings.NOT_AGAIN if self._ends_most > 1 else endings.NOT_TRIED
+                    words = endings.not_tried(outcome, self._ends_most)
                     self._finish(other, outcome, words, [])
 
     def _finish(

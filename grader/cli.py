@@ -14,6 +14,8 @@ from grader.check import SessionError
 from grader.commands import TROUBLE
 from grader.course import CourseError
 from grader.intake import IntakeError
+from grader.model import Message
+from grader.report.language import Language
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except (CourseError, IntakeError) as error:
-        print(error, file=sys.stderr)
+        words = error.args[0]  # a Message, where students meet it
+        if isinstance(words, Message):
+            words = Language(getattr(arguments, "lang", None)).render(words)
+        print(words, file=sys.stderr)
         return TROUBLE
     except SessionError as error:
         print(error, file=sys.stderr)

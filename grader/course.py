@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from grader.model import Message, say
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -161,14 +163,22 @@ class Course:
                     yield f"{prefix}.{inner}", inner_shape
 
 
-def _unknown(target: str, names: Mapping[str, list[str]]) -> str:
+def _unknown(target: str, names: Mapping[str, list[str]]) -> Message:
     lowered = {name.lower(): name for name in names}
     near = difflib.get_close_matches(target.lower(), lowered, n=3, cutoff=0.5)
     found = [lowered[word] for word in near]
     if found:
-        return f"There is no unit or exercise {target!r}. Did you mean: {', '.join(found)}?"
+        return say(
+            "There is no unit or exercise {target!r}. Did you mean: {near}?",
+            target=target,
+            near=", ".join(found),
+        )
     units = ", ".join(dict.fromkeys(ids[0].split(".")[0] for ids in names.values()))
-    return f"There is no unit or exercise {target!r}. The units are: {units}."
+    return say(
+        "There is no unit or exercise {target!r}. The units are: {units}.",
+        target=target,
+        units=units,
+    )
 
 
 @functools.cache

@@ -115,8 +115,11 @@ def read_folder(folder: Path, units: Units) -> Submission:
     """
     if not folder.is_dir():
         raise IntakeError(
-            f"There is no folder {str(folder)!r}. Name the folder that holds your modules:"
-            " --path FOLDER (with make: EXERCISES=FOLDER)."
+            say(
+                "There is no folder {folder!r}. Name the folder that holds your modules:"
+                " --path FOLDER (with make: EXERCISES=FOLDER).",
+                folder=str(folder),
+            )
         )
     return _read_path(folder, units, folder.resolve().name, str(folder.resolve()))
 

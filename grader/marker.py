@@ -200,11 +200,11 @@ class Marker:
         try:
             for check in checks:
                 if self._now() > deadline:
-                    words = say("Not tried: the time for this submission was used up.")
-                    results.append(_unrun(check, Outcome.TIMEOUT, words))
+                    results.append(_unrun(check, Outcome.TIMEOUT, endings.TIME_USED_UP))
                 elif check.exercise in left:
-                    words = endings.NOT_AGAIN
-                    results.append(_unrun(check, left[check.exercise], words))
+                    outcome = left[check.exercise]
+                    words = endings.not_tried(outcome, _ENDS_MOST)
+                    results.append(_unrun(check, outcome, words))
                 elif check.exercise in as_given:
                     results.append(ended(check, Failure(Outcome.NOT_ATTEMPTED)))
                 else:

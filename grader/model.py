@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+PRINTED_MOST = 2000  # characters of one check's output that are kept
+
 
 class Outcome(str, enum.Enum):
     """How a check ended. All but the last are about the student's work; the last is our fault."""
@@ -26,19 +28,35 @@ class Outcome(str, enum.Enum):
     GRADER_ERROR = "grader_error"
 
 
+_PHRASE = "phrase"  # in JSON, what is a Message among a Message's args
+
+
 @dataclass(frozen=True)
 class Message:
     """A sentence before translation: the English text, and what goes into its ``{braces}``."""
 
     text: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: Mapping[str, Any] = field(default_factory=dict)  # a phrase among them is a Message, too
+
+    def __str__(self) -> str:
+        return self.text.format(**self.args) if self.args else self.text
 
     def to_json(self) -> dict[str, Any]:
-        return {"text": self.text, "args": dict(self.args)}
+        args = {
+            name: {_PHRASE: value.to_json()} if isinstance(value, Message) else value
+            for name, value in self.args.items()
+        }
+        return {"text": self.text, "args": args}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Message:
-        return cls(data["text"], data["args"])
+        args = {
+            name: cls.from_json(value[_PHRASE])
+            if isinstance(value, dict) and value.keys() == {_PHRASE}
+            else value
+            for name, value in data["args"].items()
+        }
+        return cls(data["text"], args)
 
 
 def say(text: str, /, **args: Any) -> Message:
@@ -48,6 +66,16 @@ def say(text: str, /, **args: Any) -> Message:
     'expected {expected}'
     """
     return Message(text, args)
+
+
+def listed(phrases: Sequence[Message]) -> Message:
+    """Phrases with commas between them.
+
+    >>> str(listed([say("one"), say("the other")]))
+    'one, the other'
+    """
+    args = {f"phrase_{number}": phrase for number, phrase in enumerate(phrases)}
+    return Message(", ".join(f"{{{name}}}" for name in args), args)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from grader import given, intake
 from grader.course import CourseError
 from grader.definitions import names_of, spans
 from grader.desk import Desk
+from grader.model import say
 
 KEPT = ".kept"
 
@@ -86,7 +87,7 @@ def _in_notebook(text: str, fresh: str, name: str, names: tuple[str, ...], file:
         cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
         sources = ["".join(cell["source"]) for cell in cells]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ResetError(f"{file} is not a notebook that can be read.") from None
+        raise ResetError(say("{file} is not a notebook that can be read.", file=file)) from None
     outer = name.split(".")[0]
     for cell, source in reversed([*zip(cells, sources)]):  # of two, the later one counts
         if outer in spans(source, names):
@@ -94,7 +95,13 @@ def _in_notebook(text: str, fresh: str, name: str, names: tuple[str, ...], file:
             as_list = isinstance(cell["source"], list)
             cell["source"] = new.splitlines(keepends=True) if as_list else new
             return json.dumps(book, ensure_ascii=False, indent=1) + "\n"  # as Jupyter writes it
-    raise ResetError(f"No cell of {file} defines {outer}: take it from the notebook as you got it.")
+    raise ResetError(
+        say(
+            "No cell of {file} defines {outer}: take it from the notebook as you got it.",
+            file=file,
+            outer=outer,
+        )
+    )
 
 
 def replaced(text: str, fresh: str, name: str, names: tuple[str, ...], file: str) -> str:
@@ -105,7 +112,9 @@ def replaced(text: str, fresh: str, name: str, names: tuple[str, ...], file: str
     if name not in mine:
         outer = name.rpartition(".")[0]
         if outer and outer not in mine:
-            raise ResetError(f"{file} has no {outer}: reset that first.")
+            raise ResetError(
+                say("{file} has no {outer}: reset that first.", file=file, outer=outer)
+            )
         rows = text.rstrip("\n").split("\n")
         end = mine[outer][1] if outer else len(rows)
         gap = [""] if outer else ["", ""]

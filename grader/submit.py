@@ -19,7 +19,7 @@ from typing import Any
 from grader import __version__, given, intake
 from grader.course import Course, CourseError
 from grader.desk import Desk
-from grader.model import Message
+from grader.model import Message, say
 
 MANIFEST = "manifest.json"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
@@ -68,9 +68,15 @@ def pack(desk: Desk, out: Path) -> Packed:
         files[path.name] = path.read_bytes()
     if not files:
         names = ", ".join(f"{unit.name}.py" for unit in course.units)
-        raise SubmitError(f"There is nothing to hand in in {desk.path}: none of {names}.")
+        raise SubmitError(
+            say(
+                "There is nothing to hand in in {folder}: none of {names}.",
+                folder=str(desk.path),
+                names=names,
+            )
+        )
     if out.exists() and not (zipfile.is_zipfile(out) or (out.is_file() and not out.stat().st_size)):
-        raise SubmitError(f"{out} is there and is no zip: name another file.")
+        raise SubmitError(say("{file} is there and is no zip: name another file.", file=str(out)))
     handed_out = given.modules(course)
     texts = {unit.name: desk.texts.get(unit.name, "") for unit in course.units}
     open = {
@@ -153,4 +159,10 @@ def _hold(out: Path, desk: Desk, files: dict[str, bytes]) -> None:
     read = intake.read(out, desk.course.definitions)
     texts = {unit: module.text for unit, module in read.modules.items()}
     if not (digests == told and found == files and texts == desk.texts):
-        raise SubmitError(f"{out} is not what lies in {desk.path}: is the disk full? Try again.")
+        raise SubmitError(
+            say(
+                "{file} is not what lies in {folder}: is the disk full? Try again.",
+                file=str(out),
+                folder=str(desk.path),
+            )
+        )

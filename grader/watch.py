@@ -22,7 +22,7 @@ from grader import children, definitions, hints, intake, keys
 from grader.check import Check, SessionError, Stopped
 from grader.course import Course
 from grader.desk import Desk
-from grader.model import CheckResult, say
+from grader.model import CheckResult, Message, say
 from grader.report.teller import Teller
 from grader.report.terminal import Terminal
 from grader.saves import Saves
@@ -107,7 +107,8 @@ class Watch:
         except intake.IntakeError as error:
             self._stop()
             self._clear()
-            self._tell.text(str(error), "yellow")
+            words = error.args[0]
+            self._tell(words if isinstance(words, Message) else Message(str(words)), "yellow")
             return
         now = self._desk.texts
         touched = definitions.changed(self._course, before, now)

@@ -237,9 +237,11 @@ class Expectation:
         raise Failure(outcome, *message, found=found, **more)
 
 
-def describe_plain(value: Any) -> str:
+def describe_plain(value: Any) -> Message | str:
     """Plain data in full, if it is short; a tensor by its shape."""
-    text = describe(value) if isinstance(value, Tensor) else shown(value)
+    if isinstance(value, Tensor):
+        return describe(value)
+    text = shown(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 

@@ -142,6 +142,17 @@ def leaves_inputs_alone(subject: Subject, call: Call) -> None:
         )
 
 
+def is_written_out(subject: Subject, call: Call, expected: Tensor) -> None:
+    """The call does without what the exercise forbids, and gives what is expected all the same."""
+    found = subject.written_out(call)
+    try:
+        expect(found).equals(expected)
+    except Failure as failure:  # or it would read as if something forbidden had been found
+        aside = say("Your code calls nothing that is forbidden; it is the value that is wrong.")
+        failure.message = (aside, *failure.message)
+        raise
+
+
 def stays_on_accelerator(subject: Subject, call: Call) -> None:
     """The call works on an accelerator, and takes nothing from there to the CPU."""
     if not subject.on_accelerator(call):

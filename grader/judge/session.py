@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from grader.model import PRINTED_MOST
+
 if TYPE_CHECKING:
     from grader.model import Submission
-
-_PRINTED_MOST = 2000  # characters of one check's output that are shown
 
 
 class Events:
@@ -59,7 +59,7 @@ class Printed(io.TextIOBase):
         self._kept = ""
 
     def write(self, text: str) -> int:
-        self._kept += text[: _PRINTED_MOST - len(self._kept)]
+        self._kept += text[: PRINTED_MOST - len(self._kept)]
         return len(text)
 
     def writable(self) -> bool:

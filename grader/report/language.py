@@ -6,10 +6,15 @@ import gettext
 import itertools
 import locale
 import os
+import re
 from pathlib import Path
+from typing import Any
 
-from grader.model import Message
+from grader.model import Message, say
 
+_PLACE = re.compile(
+    r"(?P<file>.+?)(?:, code cell (?P<cell>\d+))?, line (?P<line>\d+)(?:, in (?P<function>.+))?"
+)
 _CATALOGUES = Path(__file__).resolve().parent.parent / "locale"
 
 
@@ -39,6 +44,23 @@ class Language:
         """Translate a sentence and fill in its braces."""
         translated = self._catalogue.gettext(text) if text else ""
         return translated.format(**args) if args else translated
+
+    def frame(self, text: str, folder: str = "") -> str:
+        """A line of the student's: ``attention.py, line 3, in f``, and below it the code; where a
+        folder is named, by the path that editors open: ``exercises/attention.py:3``.
+        """
+        place, *code = text.split("\n")
+        found = _PLACE.fullmatch(place)
+        if found is None:
+            return text
+        file, cell, line, function = found.groups()
+        where: Any = say("{file}, code cell {cell}", file=file, cell=cell) if cell else file
+        whole: Any = say("{file}, line {line}", file=where, line=line)
+        if folder and not cell:
+            whole = f"{folder}/{file}:{line}"
+        if function:
+            whole = say("{place}, in {function}", place=whole, function=function)
+        return "\n".join([self.render(whole) if isinstance(whole, Message) else whole, *code])
 
     def render(self, message: Message) -> str:
         inner = {

@@ -16,8 +16,10 @@ import jinja2
 from grader.course import Course, Exercise
 from grader.model import Outcome, say
 from grader.report import pictures
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.pictures import Picture
+from grader.subject import endings
 
 TEMPLATES = Path(__file__).resolve().with_name("templates")
 
@@ -241,15 +243,16 @@ def _line(
             failed=len(failed),
             all=len(test),
         )
-    cause = check["mistake"] or "\n".join([check["message"], *check["frames"]])
-    same_as = told.get(cause)
+    key = cause(check["mistake"], outcome, check["message"], check["frames"])
+    same_as = told.get(key)
     reason = None
-    if cause and same_as is None:
-        told[cause] = check["clause"]
+    if key and same_as is None:
+        told[key] = check["clause"]
         lines, frames = check["message"].split("\n"), "\n".join(check["frames"])
         shows = check if check["picture"] else seen.get(check["mistake"] or "", check)
         drawn = pictures.read(shows["picture"], language) if shows["picture"] else None
         clause = None if shows is check else shows["clause"]
         reason = Reason(lines, bool(check["mistake"]), frames, drawn, clause)
-    mark, style = _mark(not failed, outcome in _UNTOUCHED)
+    untried = check["message"] in map(language.render, endings.UNTRIED)
+    mark, style = _mark(not failed, untried or outcome in _UNTOUCHED)
     return Line(mark, style, check["title"], verdict, same_as, reason)

@@ -142,7 +142,7 @@ def _check(check: CheckResult, language: Language) -> dict[str, Any]:
         "title": language(check.title),
         "outcome": check.outcome.value,
         "message": "\n".join(language.render(line) for line in check.message),
-        "frames": list(check.frames),
+        "frames": [language.frame(frame) for frame in check.frames],
         "mistake": check.mistake,
         "picture": check.picture,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -11,19 +11,23 @@ from rich.text import Text
 
 from grader.course import Exercise
 from grader.desk import Upcoming
-from grader.model import CheckResult, Message, Outcome, Submission, say
+from grader.model import PRINTED_MOST, CheckResult, Message, Outcome, Submission, say
 from grader.report import pictures
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
+from grader.subject import endings
 
 _MARKS = {
     Outcome.PASSED: ("✓", "green"),
     Outcome.BLOCKED: ("·", "dim"),
     Outcome.NOT_ATTEMPTED: ("·", "dim"),
 }
-_OPEN = ("✗", "red")
+_OPEN, _UNTRIED = ("✗", "red"), ("·", "dim")
 _DETAILED = 3  # exercises that are told whole when the whole course was asked for
+_FOLDED = 3  # checks in a row with a reason that was told; more are one line
+_PRINTED = 8  # lines of what was printed
 
 
 class Terminal:
@@ -42,6 +46,7 @@ class Terminal:
         self._detailed = detailed
         self._folder = folder
         self._told: set[str] = set()
+        self._printed: set[str] = set()
         self._pictured = False
 
     def show(self, score: Score, submission: Submission, upcoming: Upcoming | None = None) -> None:
@@ -89,6 +94,7 @@ class Terminal:
 
     def _checks(self, exercise: ExerciseScore) -> None:
         self._pictured = False
+        self._printed.clear()
         if exercise.followed_through:
             words = self._say(
                 "(judged on a sound version of what it stands on, since yours is open)"
@@ -111,25 +117,40 @@ class Terminal:
         if exercise.untouched is Outcome.BLOCKED or (common and exercise.untouched is None):
             return
         told: dict[str, int] = {}
-        for check in _once(exercise.checks):
-            mark, style = _MARKS.get(check.outcome, _OPEN)
-            title = Text(self._say(check.title))
+
+        def told_at(check: CheckResult) -> tuple[int, str]:
+            """In which clause its reason was told, 0 where it is yet to be; and its cause."""
             key = "" if common else self._cause(check)
             if key in told:
-                title.append(self._say("  (as in {clause})", clause=told[key]), "dim")
-            self._write(title, 5, Text.assemble(" ", (mark, style), f" {check.clause} "))
-            if key and key not in told:
+                return told[key], key
+            if key:
                 told[key] = check.clause
-                self._reason(check)
-                self._picture(check, exercise.checks)
+            return 0, key
+
+        for (clause, key), group in itertools.groupby(_once(exercise.checks), told_at):
+            checks = list(group)
+            if clause and len(checks) > _FOLDED:
+                folded = say(
+                    "and {count} more checks, as in {clause}", count=len(checks), clause=clause
+                )
+                before = Text.assemble(" ", _mark(checks[0]), "   ")
+                self._write(Text(self._say.render(folded), "dim"), 5, before)
+                continue
+            for check in checks:
+                title = Text(self._say(check.title))
+                if clause:
+                    title.append(self._say("  (as in {clause})", clause=clause), "dim")
+                self._write(title, 5, Text.assemble(" ", _mark(check), f" {check.clause} "))
+                if key and not clause:
+                    self._reason(check)
+                    self._picture(check, exercise.checks)
 
     def _cause(self, check: CheckResult) -> str:
-        """What makes two failures one: the mistake, the line that raised, or all of the words."""
-        if check.mistake:
-            return check.mistake
-        if check.frames and check.message:
+        """What makes two failures one: see `cause`; and the line that raised, whatever it says."""
+        if check.frames and check.message and not check.mistake:
             return "\n".join([str(check.message[0].args.get("type")), *check.frames])
-        return self._words(check)
+        words = "\n".join(self._say.render(line) for line in check.message)
+        return cause(check.mistake, check.outcome.value, words, check.frames)
 
     def _words(self, check: CheckResult) -> str:
         return "\n".join([*(self._say.render(line) for line in check.message), *check.frames])
@@ -144,19 +165,18 @@ class Terminal:
             for line in self._say.render(message).split("\n"):
                 self._write(Text(line), 6)
         for frame in check.frames:
-            for line in self._located(frame).split("\n"):
+            for line in self._say.frame(frame, self._folder).split("\n"):
                 self._console.print(Text(" " * 6 + line, "cyan"), soft_wrap=True)
-        if check.printed and check.outcome is not Outcome.BLOCKED:
+        if check.outcome is not Outcome.BLOCKED and check.printed not in {"", *self._printed}:
+            self._printed.add(check.printed)
             self._write(Text(self._say("your code printed:"), "dim"), 6)
-            for printed in check.printed.rstrip("\n").split("\n")[:8]:
+            lines = check.printed.rstrip("\n").split("\n")
+            for printed in lines[:_PRINTED]:
                 self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
-
-    def _located(self, frame: str) -> str:
-        """A line of the student's by its file's path, which editors open: exercises/masks.py:7."""
-        found = re.match(r"(\w+\.py), line (\d+)", frame)
-        if not (found and self._folder):
-            return frame
-        return f"{self._folder}/{found[1]}:{found[2]}{frame[found.end() :]}"
+            if len(lines) > _PRINTED:
+                least = "+" if len(check.printed) >= PRINTED_MOST else ""
+                more = self._say("... ({count} more)", count=f"{len(lines) - _PRINTED}{least}")
+                self._write(Text(more, "dim"), 8)
 
     def _picture(self, check: CheckResult, others: Sequence[CheckResult]) -> None:
         """Draw what was expected and found, as seen in another check where a mistake shows there;
@@ -200,7 +220,7 @@ class Terminal:
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
         elif common and common.frames and first.untouched is None:
-            place = self._located(common.frames[-1].split("\n")[0])
+            place = self._say.frame(common.frames[-1].split("\n")[0], self._folder)
             unit = first.exercise.unit
             words = say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
             told = self._say.render(words)
@@ -220,6 +240,12 @@ class Terminal:
         for number, line in enumerate(lines):
             margin = before if before is not None and number == 0 else Text(" " * columns)
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
+
+
+def _mark(check: CheckResult) -> tuple[str, str]:
+    """A sign, and its style."""
+    untried = check.message[:1] and check.message[0] in endings.UNTRIED
+    return _UNTRIED if untried else _MARKS.get(check.outcome, _OPEN)
 
 
 def _next(exercise: Exercise, untouched: bool, folder: str, submission: Submission) -> Message:

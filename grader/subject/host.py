@@ -33,6 +33,7 @@ Data = Any  # None, bool, int, float, str, dtype, tensor, Ref, and lists, tuples
 
 _MAX_TEXT = 500
 _MIXED = re.compile(r"on the (same|current) device")  # what torch says of tensors that are not
+_REDUCTIONS = {"sum", "mean", "max", "amax"}
 
 
 class Host:
@@ -354,7 +355,14 @@ class Host:
         if self._device.type != "cpu" and _MIXED.search(text):
             return Fault("device", {"text": text}, frames)
         types = [base.__name__ for base in type(error).__mro__]
-        return Fault("raised", {"types": types, "text": text}, frames)
+        detail = {"types": types, "text": text, "reduces": self._reduces(error)}
+        return Fault("raised", detail, frames)
+
+    def _reduces(self, error: BaseException) -> bool:
+        """Whether the student's function that raised takes sums or the like along an axis."""
+        stack = traceback.walk_tb(error.__traceback__)
+        codes = [f.f_code for f, _ in stack if f.f_code.co_filename in self._paths]
+        return bool(codes) and not _REDUCTIONS.isdisjoint(codes[-1].co_names)
 
     def _frames(self, error: BaseException) -> list[str]:
         if isinstance(error, SyntaxError) and error.filename in self._paths:

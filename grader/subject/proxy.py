@@ -7,6 +7,7 @@ turns the host's faults into verdicts. It does not know where the host is.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -470,8 +471,33 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
             ),
             found=value if isinstance(value, Tensor) else None,
         )
+    if _exchanged(exercise.returns, sizes, value):
+        first, *others = (f"[{spec}]" for spec in exercise.returns)
+        raise Failure(
+            Outcome.WRONG_SHAPE,
+            say(
+                "The results look exchanged: first comes {first}, then {others}.",
+                first=first,
+                others=", ".join(others),
+            ),
+            found=next(p for s, p in zip(exercise.returns, value) if not _fits(s, sizes, p)),
+        )
     parts = zip(exercise.returns, value)
     return tuple(_part(exercise, spec, sizes, part, dtype) for spec, part in parts)
+
+
+def _exchanged(specs: Sequence[str], sizes: Sizes, parts: Sequence[Any]) -> bool:
+    """Whether the parts have the expected shapes, and in another order only."""
+
+    def fit(order: Sequence[Any]) -> bool:
+        return all(_fits(spec, sizes, part) for spec, part in zip(specs, order))
+
+    tensors = all(isinstance(part, Tensor) for part in parts) and not _PLAIN.keys() & set(specs)
+    return tensors and not fit(parts) and any(map(fit, itertools.permutations(parts)))
+
+
+def _fits(spec: str, sizes: Sizes, part: Tensor) -> bool:
+    return fits(tuple(part.shape), resolve(spec, sizes))
 
 
 def _part(

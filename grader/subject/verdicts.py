@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.model import Message, Outcome, say
+from grader.model import Message, Outcome, listed, say
 from grader.subject import endings
 from grader.subject.faults import Failure, Fault, Ref
 
@@ -17,7 +18,7 @@ from grader.subject.faults import Failure, Fault, Ref
 def of(fault: Fault) -> Failure:
     """The verdict on a fault."""
     judge: Callable[[dict[str, Any]], tuple[Any, ...]] = _VERDICTS[fault.kind]
-    outcome, *message = judge(dict(fault.detail))
+    outcome, *message = judge({**fault.detail, "line": fault.frames[-1] if fault.frames else ""})
     types = fault.detail.get("types", ())
     standin = fault.detail["text"] if _is_stub(fault.detail) else ""
     if "importing" in fault.detail:  # the call that may raise did not come to pass
@@ -26,27 +27,25 @@ def of(fault: Fault) -> Failure:
     return Failure(outcome, *message, frames=fault.frames, types=types, standin=standin, text=text)
 
 
-def describe(value: Any, depth: int = 2) -> str:
+def describe(value: Any, depth: int = 2) -> Message:
     """A found value in a few words, without trusting its ``repr``."""
     if isinstance(value, Tensor):
-        return f"a tensor {list(value.shape)}"
+        return say("a tensor {shape}", shape=list(value.shape))
     if isinstance(value, (tuple, list)):
-        kind = type(value).__name__
-        if (
-            value
-            and isinstance(value, list)
-            and all(isinstance(item, (bool, float)) for item in value)
-        ):
-            return f"a list of {len(value)} numbers"
-        if value and isinstance(value, list) and all(isinstance(item, list) for item in value):
-            return "a list of lists"
-        inner = ", ".join(describe(item, depth - 1) for item in value[:4]) if depth else "..."
-        return f"a {kind} of {len(value)} ({inner})" if value else f"an empty {kind}"
+        kind, count = type(value).__name__, len(value)
+        if not value:
+            return say("an empty {kind}", kind=kind)
+        if isinstance(value, list) and all(isinstance(item, (bool, float)) for item in value):
+            return say("a list of {count} numbers", count=count)
+        if isinstance(value, list) and all(isinstance(item, list) for item in value):
+            return say("a list of lists")
+        inner = listed([describe(item, depth - 1) for item in value[:4]]) if depth else "..."
+        return say("a {kind} of {count} ({inner})", kind=kind, count=count, inner=inner)
     if isinstance(value, Ref):
-        return f"an object of class {value.type_name}"
+        return say("an object of class {type}", type=value.type_name)
     if value is None:
-        return "None"
-    return f"{type(value).__name__} {shown(value)[:40]}"
+        return Message("None")
+    return Message("{type} {value}", {"type": type(value).__name__, "value": shown(value)[:40]})
 
 
 def shown(value: Any) -> str:
@@ -75,15 +74,26 @@ def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
     if _is_stub(detail):
         return (Outcome.NOT_ATTEMPTED,)
     if "SyntaxError" in types:
-        return Outcome.RAISED, replace(endings.NO_PYTHON, args={"text": text})
+        unread = replace(endings.NO_PYTHON, args={"text": text})
+        return Outcome.RAISED, unread, *_advice(detail)
     lines: list[Message] = [
         say("Your code raised {type}: {text}", type=types[0], text=text)
         if text and text != "None"
         else say("Your code raised {type}.", type=types[0])
     ]
+    return Outcome.RAISED, *lines, *_advice(detail)
+
+
+def _advice(detail: dict[str, Any]) -> list[Message]:
+    """What helps with an exception, if there is something."""
+    text, line = detail["text"], detail["line"]
+    if any(part in text for part in _SIZES_DIFFER):
+        if re.search(r"\.T\b", line):
+            return [_TURNED]
+        return [_KEEPDIM if detail.get("reduces") is True else _PRINT_SHAPES]
     by_text = [help for part, help in _HELP_BY_TEXT.items() if part in text]
-    by_type = [_HELP[name] for name in types if name in _HELP]
-    return Outcome.RAISED, *lines, *(by_text + by_type)[:1]
+    by_type = [_HELP[name] for name in detail["types"] if name in _HELP]
+    return (by_text + by_type)[:1]
 
 
 _HELP = {
@@ -95,13 +105,15 @@ _HELP = {
     "BdbQuit": say("Nobody is there to answer `breakpoint()`: print what you want to see."),
 }
 
+_SIZES_DIFFER = ("must match the size of tensor b", "Expected size for first two dimensions")
+_TURNED = say("`.T` turns all axes round; `.transpose(-2, -1)` exchanges the last two.")
+_KEEPDIM = say("Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis.")
+_PRINT_SHAPES = say("Print both shapes.")
+
 # What beginners meet most, by a part of what torch or Python says.
 _HELP_BY_TEXT = {
     "Boolean value of Tensor with more than one value": say(
         "A tensor is not one truth: ask `mask is not None`; combine masks by `&`, `|` and `~`."
-    ),
-    "must match the size of tensor b": say(
-        "Print both shapes. After a reduction along `dim`, `keepdim=True` keeps the axis."
     ),
     "shapes cannot be multiplied": say(
         "Print both shapes: in `a @ b`, a's last axis meets b's last but one."
@@ -135,6 +147,23 @@ _HELP_BY_TEXT = {
     "view size is not compatible": say(
         "`view` needs the numbers in their order in memory: `reshape`, or `contiguous()` first."
     ),
+    "name 'np' is not defined": say("Work with torch, not with numpy, which knows no gradient."),
+    "'torch.Size' object is not callable": say(
+        "A shape is asked with square brackets: `x.shape[-1]`, or with `x.size(-1)`."
+    ),
+    "must be Tensor, not": say(
+        "Functions of torch, such as `torch.sqrt`, take tensors; `math.sqrt` takes a number."
+    ),
+    "The shape of the mask": say(
+        "`x[mask]` does not broadcast the mask; `masked_fill` and `torch.where` do."
+    ),
+    "invalid character '": say(
+        "Code has ASCII signs: type it anew with an English keyboard, as `,` `:` `(` or `)`."
+    ),
+    "inconsistent use of tabs": say(
+        "Indent with spaces alone: let the editor turn tabs into them."
+    ),
+    "from __future__ imports must": say("Put your own imports below that line."),
 }
 
 

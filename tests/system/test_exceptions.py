@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from grader.course import Course
 from grader.model import Outcome
@@ -73,3 +74,51 @@ def test_neither_a_tuple_nor_none(subject: Subject, value: Any) -> None:
 def test_no_dict(subject: Subject) -> None:
     with pytest.raises(Failure, match="expected dict; found a list"):
         subject.troubleshooting.post_mortem()
+
+
+# Advice.
+
+KEEPDIM, TURNED = "keepdim=True", ".transpose(-2, -1)"
+
+
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
+@pytest.mark.parametrize(
+    ("body", "there", "not_there"),
+    [
+        ("return scores @ scores.T", TURNED, KEEPDIM),
+        ("return scores.exp() / scores.exp().sum(dim)", KEEPDIM, TURNED),
+        ("total = scores.exp().sum(dim)\n    return scores / total", KEEPDIM, TURNED),
+        ("return scores + torch.ones(7)", "Print both shapes.", KEEPDIM),
+    ],
+)
+def test_sizes_that_differ(course: Course, submit, body: str, there: str, not_there: str) -> None:
+    text = f"import torch\n\ndef stable_softmax(scores, dim=-1):\n    {body}\n"
+    subject = Subject(course, Host(submit(attention=text), ["attention"]).perform)
+    with pytest.raises(Failure) as caught:
+        subject.attention.stable_softmax(torch.rand(2, 3, 4))
+    assert there in caught.value.args[-1]
+    assert not_there not in caught.value.args[-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "advice"),
+    [
+        ("NameError", "name 'np' is not defined", "torch"),
+        ("TypeError", "'torch.Size' object is not callable", "square brackets"),
+        ("TypeError", "sqrt(): argument 'input' (position 1) must be Tensor, not int", "math.sqrt"),
+        (
+            "IndexError",
+            "The shape of the mask [3, 4] at index 0 does not match the shape of the indexed ...",
+            "`masked_fill`",
+        ),
+        ("SyntaxError", "invalid character '，' (U+FF0C)", "ASCII"),
+        ("SyntaxError", "inconsistent use of tabs and spaces in indentation", "spaces alone"),
+        (
+            "SyntaxError",
+            "from __future__ imports must occur at the beginning of the file",
+            "below that line",
+        ),
+    ],
+)
+def test_what_beginners_meet(kind: str, text: str, advice: str) -> None:
+    assert advice in raised(kind, text).args[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,8 @@ from torch import Tensor
 from grader.judge import expect
 from grader.judge.diagnose import Signature
 from grader.judge.expect import Expectation, begin, steps
-from grader.model import Outcome
+from grader.model import Message, Outcome, say
+from grader.report.language import Language
 from grader.subject.faults import Failure, Ref
 from grader.subject.verdicts import describe
 
@@ -290,8 +292,8 @@ def test_expectations_are_counted() -> None:
     ids=range(9),
 )
 def test_a_found_value_in_words(value: Any, words: str) -> None:
-    assert describe(value).startswith(words)
-    assert len(describe(value)) < 60
+    assert str(describe(value)).startswith(words)
+    assert len(str(describe(value))) < 60
 
 
 def test_long_plain_data_is_cut() -> None:
@@ -316,3 +318,14 @@ def test_what_is_no_tensor_is_known_by_its_text(judge: Judge, found: Any) -> Non
     assert signature.fits(Signature(1, "wrong_value", repr(found)))
     assert not signature.fits(Signature(1, "wrong_value", "another"))
     assert not signature.tells
+
+
+def test_a_found_value_in_the_reader_s_language() -> None:
+    words = say("expected a tensor; found {found}", found=describe((ROWS, 3)))
+    kept = Message.from_json(json.loads(json.dumps(words.to_json())))
+    assert kept == words
+    assert Language("en").render(kept) == (
+        "expected a tensor; found a tuple of 2 (a tensor [2, 3], int 3)"
+    )
+    assert " of " not in Language("zh").render(kept)
+    assert "[2, 3]" in Language("zh").render(kept)

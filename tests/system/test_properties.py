@@ -31,6 +31,11 @@ def softmax(subject: Subject, draw: Draw):
     return subject.attention.stable_softmax.on(draw.tensor(4, 3), -1)
 
 
+def softmax_and_answer(subject: Subject, draw: Draw):
+    call = softmax(subject, draw)
+    return call, torch.softmax(call["scores"], -1)
+
+
 def attention(subject: Subject, draw: Draw):
     return subject.attention.scaled_dot_product_attention.on(*draw.attention_inputs(3))
 
@@ -85,6 +90,9 @@ CASES: dict[str, tuple[Run, str, str]] = {
     "leaves_inputs_alone": (
         lambda s, d: properties.leaves_inputs_alone(s, softmax(s, d)),
         "attention", "_spoil('stable_softmax', lambda f, x, dim: f(x.sub_(x.mean()), dim))"),
+    "is_written_out": (
+        lambda s, d: properties.is_written_out(s, *softmax_and_answer(s, d)),
+        "attention", "_spoil('stable_softmax', lambda f, x, dim: x.softmax(dim))"),
     "stays_on_accelerator": (
         lambda s, d: properties.stays_on_accelerator(s, softmax(s, d)),
         "attention", "_spoil('stable_softmax', lambda f, x, dim: f(x.cpu(), dim))"),
@@ -144,3 +152,12 @@ def test_a_gradient_of_some_parts(subject) -> None:
     properties.gradient_fits(spoiled, call, draw, "query", of=[0])
     with pytest.raises(Failure):
         properties.gradient_fits(spoiled, call, draw, "query")
+
+
+def test_a_wrong_value_is_no_forbidden_call(subject) -> None:
+    spoiled = subject("attention", "_spoil('stable_softmax', lambda f, x, dim: f(x, dim) * 2)")
+    call = softmax(spoiled, Draw("value"))
+    with pytest.raises(Failure) as caught:
+        properties.is_written_out(spoiled, call, torch.softmax(call["scores"], -1))
+    assert "calls nothing that is forbidden" in caught.value.message[0].text
+    assert caught.value.message[1].text.startswith("expected")

@@ -143,3 +143,24 @@ def test_a_batch_norm_for_a_layer_norm(subject) -> None:
     said = words(lambda: layer(Draw("c").tensor(3, 5, 8).float()))
     assert "A batch norm takes axis 1" in said
     assert "nn.LayerNorm" in said
+
+
+EXCHANGED = """
+import torch
+
+def scaled_dot_product_attention(query, key, value, mask=None):
+    weights = torch.softmax(query @ key.mT, -1)
+    return weights, weights @ value
+"""
+
+
+def test_results_that_are_exchanged(subject) -> None:
+    attend = subject("attention", EXCHANGED).attention.scaled_dot_product_attention
+    draw = Draw("c")
+    query, key, value = draw.tensor(2, 3, 6), draw.tensor(2, 5, 6), draw.tensor(2, 5, 4)
+    assert words(lambda: attend(query, key, value)) == (
+        "The results look exchanged: first comes [... seq_q d_v], then [... seq_q seq_k]."
+    )
+    odd = EXCHANGED.replace("return weights,", "return weights[0],")
+    attend = subject("attention", odd).attention.scaled_dot_product_attention
+    assert "expected shape [... seq_q d_v]" in words(lambda: attend(query, key, value))

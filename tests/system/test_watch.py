@@ -162,7 +162,7 @@ SAVES = {
     "an endless loop": (
         "while True:\n        scores = scores + 1",
         ["It was still running after 2 seconds", "in stable_softmax",
-         "Not tried: the check before it went that way."]),
+         "Not tried: the check before it never ended."]),
     "a crash": ("import os; os._exit(0)", ["The process ended in the middle of this check"]),
     "an input": ("return scores * float(input())", ["Nobody is there to answer `input()`"]),
 }  # fmt: skip
