@@ -160,8 +160,9 @@ lab: $(NOTEBOOKS) ## open the notebooks in exercises/, in JupyterLab
 .PHONY: grade validate calibrate pairs mutants stubs answers release test test-slow test-all bench
 .PHONY: docs lint format
 
-grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder
-	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT))
+grade: $(GRADING) ## grade a class: SUBMISSIONS=folder OUT=folder (ONLY="attention masks")
+	@$(RUN) -m grader grade $(if $(SUBMISSIONS),$(call quote,$(SUBMISSIONS))) --out $(call quote,$(OUT)) \
+	  $(if $(ONLY),--only $(call quote,$(ONLY)))
 
 validate: $(GRADING) ## prove the course: reference, stubs, known mistakes
 	@$(RUN) -m grader validate $(ONLY_THESE)

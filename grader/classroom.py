@@ -19,10 +19,12 @@ from grader import adjustments, intake
 from grader import course as courses
 from grader import walls as protections
 from grader.course import Course, CourseError
+from grader.model import CheckResult, Message, say
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
 from grader.report.language import Language
 from grader.score import score
+from grader.subject import endings
 from grader.subject.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ def run(
             raise ClassroomError(
                 f"Results would lie among the submissions: name another --out than {out}."
             )
-        found = grading.read_class(folder, course, assignment, students)
+        found = grading.read_class(folder, course, assignment)
         for name in intake.loose(folder):
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)
@@ -98,7 +100,7 @@ def run(
         ids = [one.submission.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
-            grading.grade(course, found, out, options, sandbox, present, progress)
+            found = grading.grade(course, found, out, options, sandbox, present, progress, students)
     any_marked = next((one.marked for one in found if one.marked), None)
     checks = {result.id for result in any_marked.results} if any_marked else set()
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
@@ -156,10 +158,27 @@ def _row(
     results = adjustments.void(marked.results, id, adjusted)
     points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)
+    notes = [*_whole_units(marked.results), *notes]
     result = record.result(
         points, one.submission, "hidden", language, present, options.device, notes
     )
     return Row(one.submission, points, [*one.submission.notes, *notes], result)
+
+
+def _whole_units(results: Iterable[CheckResult]) -> list[Message]:
+    """What took all points of a unit, and may be set right by hand: a name, or one bracket."""
+    found: dict[str, Message] = {}
+    for result in results:
+        unit = result.exercise.split(".")[0]
+        for message in result.message if unit not in found else ():
+            if message.text == endings.RENAME.text:
+                words = say(
+                    "{near} was not read: is it {unit}.py?", near=message.args["near"], unit=unit
+                )
+                found[unit] = words
+            elif message.text == endings.NO_PYTHON.text:
+                found[unit] = say("{unit}.py: Python cannot read it.", unit=unit)
+    return list(found.values())
 
 
 def hold_device(name: str) -> None:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import torch
@@ -174,12 +175,10 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
     return Key(course.hexdigest(), suites.hexdigest(), repr(made_by))
 
 
-def read_class(
-    folder: Path, course: Course, assignment: str = "", students: str = "*"
-) -> list[Graded]:
+def read_class(folder: Path, course: Course, assignment: str = "") -> list[Graded]:
     """Every submission, read; one that cannot be read says why."""
     found = []
-    for id, path in intake.discover(folder, assignment, students):
+    for id, path in intake.discover(folder, assignment):
         try:
             found.append(Graded(intake.read(path, course.definitions, id)))
         except IntakeError as error:
@@ -195,8 +194,13 @@ def grade(
     sandbox: Sandbox,
     protections: Sequence[str],
     progress: Report = lambda id, done, all: None,
-) -> None:
-    """Grade what the journal does not know yet; afterwards every submission has its results.
+    students: str = "*",
+) -> list[Graded]:
+    """Grade what the journal does not know yet.
+
+    Returns:
+        The submissions that have their results: all, but for those that ``students`` leaves out and
+        that no earlier run has graded.
 
     Args:
         course: the table.
@@ -206,13 +210,15 @@ def grade(
         sandbox: where workers come from; it has begun to start.
         protections: what stands between a submission and the judge, for the key.
         progress: told whose turn it was, how many are done, and of how many.
+        students: a pattern of the names to grade.
     """
     secret = course_secret()
     keys = key(options, secret, protections)
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.submission)
-    todo = {g.key: g.submission for g in submissions if g.key not in journal and not g.problem}
+    new = [g for g in submissions if g.key not in journal and not g.problem]
+    todo = {g.key: g.submission for g in new if fnmatchcase(g.submission.id, students)}
     done = 0
 
     def keep(submission_key: str, marked: Marked, seconds: float) -> None:
@@ -241,6 +247,7 @@ def grade(
     for graded in submissions:
         if not graded.problem:
             graded.journal = journal
+    return [graded for graded in submissions if graded.problem or graded.key in journal]
 
 
 Keep = Callable[[str, Marked, float], None]

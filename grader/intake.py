@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import functools
 import io
 import json
@@ -35,13 +34,12 @@ class IntakeError(Exception):
     """There is nothing to read where we were told to look; the text says what to do."""
 
 
-def discover(folder: Path, assignment: str = "", students: str = "*") -> list[tuple[str, Path]]:
+def discover(folder: Path, assignment: str = "") -> list[tuple[str, Path]]:
     """The submissions of a class: every folder and every zip, and the id that each goes by.
 
     Args:
         folder: of the class.
         assignment: of nbgrader's ``submitted/<student>/<assignment>/``: which one.
-        students: a pattern of names.
 
     Raises:
         IntakeError: there is no such folder, or nothing in it.
@@ -53,7 +51,6 @@ def discover(folder: Path, assignment: str = "", students: str = "*") -> list[tu
         )
     entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
-    entries = [p for p in entries if fnmatch.fnmatchcase(p.name, students)]
     if assignment:
         entries = [p for p in entries if (p / assignment).is_dir()]
     if not entries:

@@ -19,12 +19,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="holds a folder or a zip for each student; left out: the bundled sample class",
     )
     parser.add_argument("--out", type=Path, default=Path("grades"), help="where results go")
-    parser.add_argument("--only", action="append", default=[], metavar="TARGET")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TARGETS",
+        help='the units or exercises that count, such as "attention masks"; all by default',
+    )
     parser.add_argument(
         "--assignment", default="", help="of nbgrader's submitted/<student>/<assignment>: which one"
     )
-    parser.add_argument("--students", default="*", help="a pattern of the names to grade")
-    parser.add_argument("--jobs", type=at_least_one, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--students",
+        default="*",
+        help="a pattern of whom to grade; the others keep the results that they have",
+    )
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="how many at a time"
+    )
     parser.add_argument(
         "--limit", type=seconds, default=LIMIT_S, help="seconds that one check may take"
     )
@@ -44,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     return classroom.run(
         arguments.submissions,
         arguments.out,
-        arguments.only,
+        " ".join(arguments.only).split(),
         arguments.jobs,
         arguments.limit,
         arguments.device,

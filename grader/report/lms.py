@@ -42,6 +42,7 @@ class Platform:
     columns: Sequence[str]
     downloads: re.Pattern[str]
     person: str  # what `downloads` finds, as it stands in the roster
+    name: Sequence[str] = ()  # columns that are a person's name together
 
 
 PLATFORMS = {
@@ -56,6 +57,7 @@ PLATFORMS = {
         ("Email address",),
         re.compile(r".*_(\d+)_assignsubmission_"),
         "Participant {}",
+        ("First name", "Last name", "Surname"),
     ),
 }
 
@@ -158,11 +160,17 @@ def _unguarded(text: str) -> str:
 
 def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) -> dict[str, Row]:
     """Submission -> its person's row."""
-    if not persons or not set(form.persons) & persons[0].keys():
+    columns = {*form.persons, *form.name}
+    if not persons or not columns & persons[0].keys():
         raise ExportError(f"The roster has none of the columns: {', '.join(form.persons)}.")
     # What a person is called counts only where nobody goes by it as a login or a number.
     by_name = _named(persons, form.persons[-1:]) | _named(persons, form.persons[:-1])
     by_number = _named(persons, form.persons[:1])
+    by_words: dict[Sequence[str], list[Row]] = {}
+    for person in persons:
+        whole, joined = person.get(form.persons[-1]), map(person.get, form.name)
+        for words in filter(None, {_words(whole), _words(*joined)}):
+            by_words.setdefault(words, []).append(person)
     found: dict[str, Row] = {}
     owner: dict[int, str] = {}
     for submission in points:
@@ -170,6 +178,8 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
         download = form.downloads.match(submission)
         if not known and download:
             known = by_number.get(form.person.format(download[1]).casefold())
+        if not known:
+            known = by_words.get(_words(submission.split("_")[0] if download else submission))
         if not known:
             continue
         if len(known) > 1:
@@ -182,7 +192,22 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
         if first != submission:
             raise ExportError(f"{first!r} and {submission!r} are the same person in the roster.")
         found[submission] = person
+    if points and not found:
+        people = [person[c] for person in persons for c in form.persons[::-1] if person.get(c)]
+        raise ExportError(
+            f"None of the {len(points)} submissions is in the roster. It names people such as"
+            f" {people[0] if people else '?'!r}, and a submission is called {next(iter(points))!r}:"
+            " name folders by login, number, address or name."
+        )
     return found
+
+
+def _words(*texts: str | None) -> tuple[str, ...]:
+    """The words of a name in one order, whichever comes first: "Lovelace, Ada", "Ada Lovelace".
+    Chinese characters are words of their own.
+    """
+    whole = " ".join(filter(None, texts)).casefold()
+    return tuple(sorted(re.findall(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+", whole)))
 
 
 def _named(persons: Sequence[Row], columns: Sequence[str]) -> dict[str, list[Row]]:

@@ -22,6 +22,10 @@ def import_ran_on(unit: str) -> Message:
     )
 
 
+# These take all of a unit's points, so whoever grades a class is told.
+RENAME = say("Rename {near} to {unit}.py: the grader looks for files by name.")
+NO_PYTHON = say("Python cannot read this file: {text}")
+
 TIME_USED_UP = say("Not tried: the time for this submission was used up.")
 # By how many checks before it have ended so, and how.
 _NOT_TRIED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -73,7 +74,7 @@ def _raised(detail: dict[str, Any]) -> tuple[Any, ...]:
     if _is_stub(detail):
         return (Outcome.NOT_ATTEMPTED,)
     if "SyntaxError" in types:
-        unread = say("Python cannot read this file: {text}", text=text)
+        unread = replace(endings.NO_PYTHON, args={"text": text})
         return Outcome.RAISED, unread, *_advice(detail)
     lines: list[Message] = [
         say("Your code raised {type}: {text}", type=types[0], text=text)
@@ -181,12 +182,8 @@ def _missing(detail: dict[str, Any]) -> tuple[Any, ...]:
 def _no_unit(detail: dict[str, Any]) -> tuple[Any, ...]:
     text = say("There is no file {unit}.py.", unit=detail["unit"])
     if detail["near"]:
-        rename = say(
-            "Rename {near} to {unit}.py: the grader looks for files by name.",
-            near=detail["near"][0],
-            unit=detail["unit"],
-        )
-        return Outcome.NOT_ATTEMPTED, text, rename
+        rename = {"near": detail["near"][0], "unit": detail["unit"]}
+        return Outcome.NOT_ATTEMPTED, text, replace(endings.RENAME, args=rename)
     restore = say(
         "Each unit lives in the file of its name; `make reset ONLY={unit}` brings a fresh one.",
         unit=detail["unit"],

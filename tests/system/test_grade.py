@@ -26,7 +26,9 @@ from grader import course as courses
 from grader import sample
 from grader.course import ROOT
 from grader.judge import bank, standin
+from grader.judge.diagnose import Signature
 from grader.judge.suite import collect
+from grader.model import CheckResult, Outcome
 from grader.report import difference, formats
 from grader.subject import jail
 
@@ -441,6 +443,31 @@ def test_a_void_names_a_check_that_exists(graded, tmp_path) -> None:
     assert (mine / "grades.csv").read_bytes() == (out / "grades.csv").read_bytes()
 
 
+def test_what_takes_a_whole_unit_is_noted(course, tmp_path) -> None:
+    """A name or a bracket may be set right by hand; whoever looks at the class must see it."""
+    reference(tmp_path / "class" / "gina", course)
+    reference(tmp_path / "class" / "dora", course)
+    (tmp_path / "class" / "gina" / "masks.py").rename(tmp_path / "class" / "gina" / "masks_v2.py")
+    (tmp_path / "class" / "dora" / "masks.py").write_text("def (", encoding="utf-8")
+    grade(tmp_path / "class", tmp_path / "out", "--only", "masks attention")
+    found = {name: row["notes"] for name, row in rows(tmp_path / "out").items()}
+    assert found["gina"] == "masks_v2.py was not read: is it masks.py?"
+    assert found["dora"] == "masks.py: Python cannot read it."
+
+
+def test_some_are_graded_and_the_others_keep_what_they_have(small_class, tmp_path) -> None:
+    out = tmp_path / "out"
+    only = ["--only", "create_look_ahead_mask"]
+    grade(small_class, out, *only, "--students", "a")
+    assert rows(out).keys() == {"a"}
+    grade(small_class, out, *only, "--students", "[bc]")
+    assert rows(out).keys() == {"a", "b", "c"}
+    before = (out / "grades.csv").read_bytes()
+    grade(small_class, out, *only, "--students", "c")
+    assert (out / "grades.csv").read_bytes() == before
+    assert {path.parent.name for path in out.glob("*/report.html")} == {"a", "b", "c"}
+
+
 def test_who_has_left_leaves_no_result(course, tmp_path) -> None:
     for name in ("ada", "bai", "chen"):
         reference(tmp_path / "class" / name, course)
@@ -653,6 +680,8 @@ def test_hostile_questions_are_refused(question) -> None:
 @pytest.mark.parametrize("outcome", [Outcome.NOT_ATTEMPTED, Outcome.BLOCKED])
 def test_no_mistake_is_looked_for_in_what_was_not_tried(outcome: Outcome) -> None:
     """What known mistakes give takes half a minute for the whole course, once a class."""
+    from grader.marker import Marker
+
     marker = Marker.__new__(Marker)  # without all that it would need for that
     result = CheckResult("a.b/1/test_it", "a.b", 1, "It is so", outcome)
     marker._found = {result.id: Signature(1, outcome.value, None)}

@@ -693,6 +693,29 @@ def test_moodle_gets_its_worksheet_back_with_grades(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["Participant 7", "Participant 8"]
 
 
+@pytest.mark.parametrize(
+    ("platform", "row", "name"),
+    [
+        ("canvas", '"Lovelace, Ada",1,,al,1', "Ada Lovelace"),
+        ("canvas", '"李, 明",1,,lm,1', "李明"),
+        ("canvas", '"明, 李",1,,lm,1', "李 明"),
+        ("moodle", "Ada,Lovelace,a@b.org", "Ada Lovelace"),
+        ("moodle", "明,李,a@b.org", "李明_77_assignsubmission_file"),
+    ],
+)  # fmt: skip
+def test_a_name_is_one_in_either_order(tmp_path: Path, platform: str, row: str, name: str) -> None:
+    head = {"canvas": "Student,ID,SIS User ID,SIS Login ID,Section",
+            "moodle": "First name,Surname,Email address"}[platform]  # fmt: skip
+    made = _export(tmp_path, platform, f"{head}\n{row}\n", GRADES.replace("hw-ada", name))
+    assert made.strangers == ["hw-bob"]
+
+
+def test_where_nobody_is_found_nothing_is_written(tmp_path: Path) -> None:
+    roster = "First name,Surname,Email address\nEve,Noether,e@n.org\n"
+    with pytest.raises(lms.ExportError, match=r"None of the 2 .*e@n\.org|Noether.*'hw-ada'"):
+        _export(tmp_path, "moodle", roster)
+
+
 def test_moodle_without_a_roster_goes_by_address_or_login(tmp_path: Path) -> None:
     made = _export(tmp_path, "moodle", grades=GRADES.replace("hw-ada", "ada@example.org"))
     rows = list(csv.DictReader(io.StringIO(made.text)))
