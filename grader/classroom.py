@@ -118,7 +118,7 @@ def run(
     )
     for line in lines:
         if line.status != "graded":
-            words = f"{gradebook.printable(line.id)}: {line.status}"
+            words = f"{intake.printable(line.id)}: {line.status}"
             console.print(words, style="yellow", markup=False)
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
 

@@ -104,7 +104,7 @@ def _read_path(path: Path, units: Units, id: str, place: str) -> Submission:
         with _Folder(path) if path.is_dir() else _Zip(path) as files:
             return _read(files, units, id, place, notes)
     except Exception as error:  # what a broken archive can raise has no end: zlib, lzma, unicode
-        raise IntakeError(_printable(f"{path.name} cannot be read: {error}")) from None
+        raise IntakeError(printable(f"{path.name} cannot be read: {error}")) from None
 
 
 def read_folder(folder: Path, units: Units) -> Submission:
@@ -313,11 +313,12 @@ def _top(names: Sequence[str], units: Units) -> tuple[str, list[str]]:
 
 def _listed(names: Sequence[str]) -> str:
     """Names for a note: the first ones, and none at length."""
-    shown = [_printable(name)[-60:] for name in names[:8]]
+    shown = [printable(name)[-60:] for name in names[:8]]
     return ", ".join(shown + ["..."] * (len(names) > 8)) or "-"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A name as a terminal can take it."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import CourseError
+from grader.intake import printable
 from grader.model import Message, say
 from grader.report import record
-from grader.report.gradebook import RESULT, printable
+from grader.report.gradebook import RESULT
 from grader.report.language import Language
 
 Json = Mapping[str, Any]

@@ -42,8 +42,8 @@ def as_junit(results: Results, course: Course, language: Language) -> str:
 
 def as_markdown(results: Results, course: Course, language: Language) -> str:
     """A summary for the page of a CI run."""
+    from grader.intake import printable
     from grader.report import github
-    from grader.report.gradebook import printable
 
     texts = []
     for result in results:

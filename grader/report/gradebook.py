@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from grader.intake import printable
 from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
 from grader.score import Score
@@ -125,11 +126,6 @@ def replace(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-
-
-def printable(id: str) -> str:
-    """A submission's id as a terminal can take it."""
-    return "".join(c if c.isprintable() else "?" for c in id)
 
 
 def show(console: Console, lines: Iterable[Line]) -> None:
