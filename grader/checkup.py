@@ -140,7 +140,7 @@ def _proxy(machine: Machine) -> Iterator[Finding]:
     if value:
         yield _through(machine, value)
     elif not machine.is_set_up:
-        index = urlsplit(named.get("PIP_INDEX_URL", "https://pypi.org/simple")).hostname or ""
+        index = urlsplit(named.get("PIP_INDEX_URL", "https://pypi.python.org/simple")).hostname or ""
         if index and not machine.reaches(index, 443):
             yield Finding(
                 WRONG,

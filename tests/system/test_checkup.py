@@ -178,7 +178,7 @@ def test_a_venv_that_is_not_as_it_should_be(sound: Sound) -> None:
     nowhere = changed(sound, {"executable": "another python", "gigabytes": 5.0})
     assert "Enough for the small torch: make check TORCH=cpu" in told(nowhere)
     nowhere = changed(sound, {"executable": "another python", "online": False})
-    assert "pypi.org cannot be reached" in told(nowhere)
+    assert "pypi.python.org cannot be reached" in told(nowhere)
 
 
 def test_a_folder_that_cannot_be_written(sound: Sound, tmp_path: Path) -> None:
