@@ -61,6 +61,7 @@ def run() -> bool:
         curve = {n: _grade(folder, submissions[:n], CORE) for n in _CURVE}
         single = _grade(folder, submissions[:CLASS], CORE, "--jobs", "1")
         double = _grade(folder, submissions[:CLASS], CORE, "--jobs", "2")
+        triple = _grade(folder, submissions[:CLASS], CORE, "--jobs", "3")
         alone = {n: _grade(folder, submissions[:n], [ATTENTION]) for n in (SMALL, LARGE)}
         peer = [sys.executable, "-m", "bench.peer_pytest"]
         pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions[:SMALL]) / SMALL
@@ -89,7 +90,7 @@ def run() -> bool:
     print("times as many submissions a minute as")
     for (what, budget), found in zip(_BUDGETS.items(), times):
         print(f"  {what:32}  {found:6.1f}   (budget: {budget:g})")
-    more = double.memory - single.memory
+    more = triple.memory - double.memory  # a single job marks in the process that reports
     growth = curve[LARGE].memory - curve[CLASS].memory
     print(f"memory of one more job              {more:7.0f} MB   (budget: {_PSS_MB:g})")
     print(f"memory, {LARGE} against {CLASS}           {growth:+7.0f} MB")
