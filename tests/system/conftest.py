@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +20,10 @@ from grader.model import Module, Submission
 # The same examples on every run: a test that fails by chance tells nobody anything.
 settings.register_profile("system", deadline=None, derandomize=True, database=None, max_examples=60)
 settings.load_profile("system")
+
+# Some tests press Ctrl-C. What a shell starts in the background ignores it, and hands that on.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As the Makefile does: texts then name commands in make's words.
 os.environ["GRADER_CALLED_BY"] = "make"

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -192,7 +193,7 @@ def test_the_bundle_works_alone(bundle: Path, tmp_path: Path, make: bool) -> Non
 
     check = (".venv/bin/python", "-m", "grader", "check")
     if make:
-        first = run("make", "check", f"PYTHON={sys.executable}")
+        first = run("make", "check", f"PYTHON={shlex.quote(sys.executable)}")
     else:
         made = run(sys.executable, "tools/set_up.py")
         assert made.returncode == 0, made.stderr
