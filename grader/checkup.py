@@ -134,13 +134,16 @@ def _variables(machine: Machine) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+_INDEX = "https://pypi.python.org/simple"  # pip's own, by the name that has long stood for it
+
+
 def _proxy(machine: Machine) -> Iterator[Finding]:
     named = {name.upper(): value for name, value in machine.environment.items() if value}
     value = named.get("HTTPS_PROXY") or named.get("ALL_PROXY") or named.get("HTTP_PROXY")
     if value:
         yield _through(machine, value)
     elif not machine.is_set_up:
-        index = urlsplit(named.get("PIP_INDEX_URL", "https://pypi.python.org/simple")).hostname or ""
+        index = urlsplit(named.get("PIP_INDEX_URL", _INDEX)).hostname or ""
         if index and not machine.reaches(index, 443):
             yield Finding(
                 WRONG,
