@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Course, CourseError
+from grader.intake import printable
 from grader.report import record
 from grader.report.language import Language
 
@@ -42,7 +43,6 @@ def as_junit(results: Results, course: Course, language: Language) -> str:
 
 def as_markdown(results: Results, course: Course, language: Language) -> str:
     """A summary for the page of a CI run."""
-    from grader.intake import printable
     from grader.report import github
 
     texts = []
