@@ -19,7 +19,8 @@ from grader import adjustments, intake
 from grader import course as courses
 from grader import walls as protections
 from grader.course import Course, CourseError
-from grader.model import CheckResult, Message, say
+from grader.intake import IntakeError
+from grader.model import CheckResult, Message, Submission, say
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
 from grader.report.language import Language
@@ -92,12 +93,12 @@ def run(
             words = f"not graded: {name!r} is neither a folder nor a zip"
             console.print(words, style="yellow", markup=False)
         for one in found:
-            if one.submission.passed_by:
-                words = _CLASS_OF_CLASSES.format(one.submission.id, len(one.submission.passed_by))
+            if one.passed_by:
+                words = _CLASS_OF_CLASSES.format(one.id, len(one.passed_by))
                 console.print(words, style="yellow", markup=False)
         stack.enter_context(_alone(out))
         options = grading.Options(course.closure(chosen), jobs, limit_s, device=device)
-        ids = [one.submission.id for one in found]
+        ids = [one.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
             found = grading.grade(course, found, out, options, sandbox, present, progress, students)
@@ -148,21 +149,24 @@ def _row(
     options: Options,
     language: Language,
 ) -> Row:
-    id = one.submission.id
-    marked = one.marked
-    if marked is None:
-        problem = [one.problem] if one.problem else []
+    id, marked, problem = one.id, one.marked, one.problem
+    submission = Submission(id, {})
+    if marked:
+        try:
+            submission = one.submission(course)
+        except IntakeError as error:
+            problem = say("{text}", text=str(error))
+    if marked is None or problem:
+        notes = [problem] if problem else []
         result = {"schema": 1, "submission": id, "status": "unreadable",
-                  "notes": [language.render(note) for note in problem]}  # fmt: skip
-        return Row(one.submission, None, problem, result)
+                  "notes": [language.render(note) for note in notes]}  # fmt: skip
+        return Row(submission, None, notes, result)
     results = adjustments.void(marked.results, id, adjusted)
     points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)
     notes = [*_whole_units(marked.results), *notes]
-    result = record.result(
-        points, one.submission, "hidden", language, present, options.device, notes
-    )
-    return Row(one.submission, points, [*one.submission.notes, *notes], result)
+    result = record.result(points, submission, "hidden", language, present, options.device, notes)
+    return Row(submission, points, [*submission.notes, *notes], result)
 
 
 def _whole_units(results: Iterable[CheckResult]) -> list[Message]:

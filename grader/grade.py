@@ -19,7 +19,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -64,12 +64,29 @@ class Options:
 
 @dataclass
 class Graded:
-    """One submission and what became of it."""
+    """One submission and what became of it.
 
-    submission: Submission
+    Its text is read when its turn comes: a class of texts is too much to hold.
+    """
+
+    id: str
+    path: Path
+    digest: str = ""
+    passed_by: Sequence[str] = ()  # folders with modules of the same names
     problem: Message | None = None  # why it could not be read
     key: str = ""
     journal: Journal | None = None
+
+    def submission(self, course: Course) -> Submission:
+        """What was handed in.
+
+        Raises:
+            IntakeError: it is no longer what it was when the class was read.
+        """
+        submission = intake.read(self.path, course.definitions, self.id)
+        if record.digest(submission) != self.digest:
+            raise IntakeError(f"{self.path.name} has changed meanwhile: grade again.")
+        return submission
 
     @property
     def marked(self) -> Marked | None:
@@ -90,8 +107,7 @@ class Key:
     suites: str
     made_by: str
 
-    def of(self, submission: Submission | None) -> str:
-        digest = record.digest(submission) if submission else ""
+    def of(self, digest: str) -> str:
         text = f"{digest}\n{self.course}\n{self.suites}\n{self.made_by}"
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -176,13 +192,14 @@ def key(options: Options, secret: str, protections: Sequence[str]) -> Key:
 
 
 def read_class(folder: Path, course: Course, assignment: str = "") -> list[Graded]:
-    """Every submission, read; one that cannot be read says why."""
+    """Every submission, looked into; one that cannot be read says why."""
     found = []
     for id, path in intake.discover(folder, assignment):
         try:
-            found.append(Graded(intake.read(path, course.definitions, id)))
+            submission = intake.read(path, course.definitions, id)
+            found.append(Graded(id, path, record.digest(submission), submission.passed_by))
         except IntakeError as error:
-            found.append(Graded(Submission(id, {}), problem=say("{text}", text=str(error))))
+            found.append(Graded(id, path, problem=say("{text}", text=str(error))))
     return found
 
 
@@ -216,20 +233,20 @@ def grade(
     keys = key(options, secret, protections)
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
-        graded.key = keys.of(graded.submission)
+        graded.key = keys.of(graded.digest)
     new = [g for g in submissions if g.key not in journal and not g.problem]
-    todo = {g.key: g.submission for g in new if fnmatchcase(g.submission.id, students)}
+    todo = {g.key: g for g in new if fnmatchcase(g.id, students)}
     done = 0
 
     def keep(submission_key: str, marked: Marked, seconds: float) -> None:
         nonlocal done
         done += 1
-        submission = todo[submission_key]
+        id = todo[submission_key].id
         if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
             journal.hold(submission_key, marked)  # our fault, which the next run may not have
         else:
-            journal.add(submission_key, submission.id, marked, seconds)
-        progress(submission.id, done, len(todo))
+            journal.add(submission_key, id, marked, seconds)
+        progress(id, done, len(todo))
 
     if todo:
         torch.set_num_threads(1)  # jobs share the cores; and a fork must find no threads
@@ -241,9 +258,9 @@ def grade(
             options.exercises,
             options.check_limit_s,
             options.submission_limit_s,
-            out / ".cache" / keys.of(None),
+            out / ".cache" / keys.of(""),
         )
-        _mark(marker, options.jobs, todo, keep)
+        _mark(marker, options.jobs, list(todo.values()), keep)
     for graded in submissions:
         if not graded.problem:
             graded.journal = journal
@@ -253,20 +270,20 @@ def grade(
 Keep = Callable[[str, Marked, float], None]
 
 
-def _mark(marker: Marker, jobs: int, todo: Mapping[str, Submission], keep: Keep) -> None:
+def _mark(marker: Marker, jobs: int, todo: Sequence[Graded], keep: Keep) -> None:
     gc.collect()
     gc.freeze()  # the collector need not go through all of torch again and again
     jobs = min(jobs, len(todo))
     marker.sandbox.wait()
     if jobs <= 1:
-        for submission_key, submission in todo.items():
-            keep(*_timed(marker, submission_key, submission))
+        for graded in todo:
+            keep(*_timed(marker, graded))
         return
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
         with kernel.undisturbed():
-            waiting = {pool.submit(_do_job, *one) for one in todo.items()}
+            waiting = {pool.submit(_do_job, one) for one in todo}
         try:
             for future in as_completed(waiting):
                 waiting.discard(future)  # it holds its result for as long as it lives
@@ -296,18 +313,16 @@ def _begin_job(marker: Marker, run: int) -> None:
     _job = marker
 
 
-def _do_job(submission_key: str, submission: Submission) -> tuple[str, Marked, float]:
-    return _timed(_job, submission_key, submission)
+def _do_job(graded: Graded) -> tuple[str, Marked, float]:
+    return _timed(_job, graded)
 
 
-def _timed(
-    marker: Marker, submission_key: str, submission: Submission
-) -> tuple[str, Marked, float]:
+def _timed(marker: Marker, graded: Graded) -> tuple[str, Marked, float]:
     started = time.monotonic() - marker.for_all_s
     try:
-        marked = marker.mark(submission)
+        marked = marker.mark(graded.submission(marker.course))
     except JailError:
         raise  # nothing can be graded
     except Exception as error:  # one submission must not stop a class
         marked = marker.failed(error)
-    return submission_key, marked, time.monotonic() - started - marker.for_all_s
+    return graded.key, marked, time.monotonic() - started - marker.for_all_s

@@ -75,6 +75,8 @@ class Marker:
         cache: a folder that keeps what known mistakes give, for this suite and course alone.
 
     Attributes:
+        course: the table.
+        sandbox: where workers come from.
         for_all_s: seconds of `mark` for what the whole class has in common.
     """
 
@@ -88,7 +90,7 @@ class Marker:
         submission_limit_s: float = SUBMISSION_LIMIT_S,
         cache: Path | None = None,
     ):
-        self._course = course
+        self.course = course
         self._suite = suite
         self.sandbox = sandbox
         self._exercises = list(exercises)
@@ -151,10 +153,10 @@ class Marker:
 
         A unit that cannot be imported may be so because another cannot (``broken`` names all).
         """
-        scores = {s.exercise.id: s for s in score(self._course, self._exercises, results).exercises}
+        scores = {s.exercise.id: s for s in score(self.course, self._exercises, results).exercises}
         mine = scores[exercise]
         unit = mine.exercise.unit
-        stands_on = set(self._course.closure([exercise])) - {exercise}
+        stands_on = set(self.course.closure([exercise])) - {exercise}
         if unit in broken:
             # Which imports failed, the worker says: it must not get what leads to its own answers.
             absent = set(self._units) - submission.modules.keys()  # another assignment's, say
@@ -165,7 +167,7 @@ class Marker:
         untouched = mine.untouched is Outcome.NOT_ATTEMPTED and unit not in broken
         if mine.passed or not open_needs or untouched:
             return None
-        stand_ins = standin.needed(self._course, exercise, open_needs)
+        stand_ins = standin.needed(self.course, exercise, open_needs)
         if stand_ins is None:
             return None
         checks = [check for check in self._checks if check.exercise == exercise]
@@ -173,15 +175,15 @@ class Marker:
         if all(r.outcome in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED) for r in second):
             return None
         first = [result for result in results if result.exercise == exercise]
-        before = score(self._course, [exercise], first).score
-        after = score(self._course, [exercise], second).score
+        before = score(self.course, [exercise], first).score
+        after = score(self.course, [exercise], second).score
         return second if after >= before else None
 
     def _units_under(self, unit: str) -> set[str]:
         """A unit, and those on which an exercise of it stands."""
-        exercises = self._course.exercises
+        exercises = self.course.exercises
         own = [id for id in exercises if exercises[id].unit == unit]
-        return {exercises[id].unit for id in self._course.closure(own)}
+        return {exercises[id].unit for id in self.course.closure(own)}
 
     def _run(
         self,
@@ -229,7 +231,7 @@ class Marker:
 
     def _standing_on(self, exercise: str) -> list[str]:
         """An exercise, and all that would meet what it has met."""
-        return [id for id in self._exercises if exercise in self._course.closure([id])]
+        return [id for id in self._exercises if exercise in self.course.closure([id])]
 
     def _one(self, check: Check, host: RemoteHost) -> CheckResult:
         script = self._scripts.get(check.id)
@@ -239,7 +241,7 @@ class Marker:
         return result
 
     def _judged(self, check: Check, host: RemoteHost, perform: Perform) -> Verdict:
-        subject = Subject(self._course, perform, host.submission)
+        subject = Subject(self.course, perform, host.submission)
         return self._suite.run(check, subject, self._answers)
 
     def _played(self, check: Check, script: Script, host: RemoteHost) -> Verdict | None:
@@ -247,7 +249,7 @@ class Marker:
         passing = self._passing[check.id]
         try:
             raw = host.play(script)
-            exercise = self._course.exercises[check.exercise]
+            exercise = self.course.exercises[check.exercise]
             if raw.digest in passing and not forbidden_in(host.submission, exercise):
                 return ended(check, None), None
             answers = host.read(script, raw)
@@ -271,7 +273,7 @@ class Marker:
 
     @functools.cached_property
     def _mistakes(self) -> list[bank.Mistake]:
-        return bank.mistakes(self._course)
+        return bank.mistakes(self.course)
 
     def _known_of(self, exercise: str) -> Known:
         """What the known mistakes of an exercise give."""
@@ -282,7 +284,7 @@ class Marker:
                 signatures = Recording.read(path).signatures
             else:
                 started = time.monotonic()
-                bench = prove.Bench(self._course, self._suite)
+                bench = prove.Bench(self.course, self._suite)
                 signatures = prove.signatures(prove.tried(bench, mistakes))
                 self.for_all_s += time.monotonic() - started
                 if path:

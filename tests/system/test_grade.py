@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -25,6 +26,7 @@ import torch
 from grader import course as courses
 from grader import sample
 from grader.course import ROOT
+from grader.grade import read_class
 from grader.judge import bank, standin
 from grader.judge.diagnose import Signature
 from grader.judge.suite import collect
@@ -372,6 +374,38 @@ def test_killed_it_goes_on(course, tmp_path) -> None:
     assert run.returncode == 0, run.stderr
     assert f" / {4 - len(first)} " in run.stderr
     assert {row["score"] for row in rows(out).values()} == {rows(out)["s0"]["max_score"]}
+
+
+def test_what_changes_meanwhile_is_graded_the_next_time(course, tmp_path) -> None:
+    for n in range(3):
+        reference(tmp_path / "class" / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
+    out, options = tmp_path / "out", ("--only", "masks", "--jobs", "1")
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "class")]
+    environment = os.environ | {"GRADER_SECRET": "of the tests"}
+    running = subprocess.Popen([*command, "--out", str(out), *options], cwd=ROOT, env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    with running:
+        assert running.stderr.readline()  # the class is read, and one is done
+        (tmp_path / "class" / "s2" / "masks.py").write_text("# begun anew")
+        running.communicate()
+    assert running.returncode == 1
+    status = {name: (row["status"], row["notes"]) for name, row in rows(out).items()}
+    assert status["s0"] == status["s1"] == ("graded", "")
+    assert status["s2"] == ("unreadable", "s2 has changed meanwhile: grade again.")
+    assert grade(tmp_path / "class", out, *options).returncode == 0
+    assert {row["status"] for row in rows(out).values()} == {"graded"}
+
+
+def test_a_class_of_texts_is_not_held(course, tmp_path) -> None:
+    for n in range(50):
+        reference(tmp_path / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
+    read_class(tmp_path, course)  # what is remembered of files is bounded
+    tracemalloc.start()
+    found = read_class(tmp_path, course)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == 50
+    assert held < 1000 * len(found)
 
 
 def test_adjustments_without_grading_again(graded, tmp_path) -> None:
