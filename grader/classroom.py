@@ -101,11 +101,13 @@ def run(
         ids = [one.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
-            found = grading.grade(course, found, out, options, sandbox, present, progress, students)
+            found = grading.grade(
+                course, found, out, options, sandbox, present, progress, students, _import_pages
+            )
     any_marked = next((one.marked for one in found if one.marked), None)
     checks = {result.id for result in any_marked.results} if any_marked else set()
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
-    from grader.report import classpage  # it takes a second to import, and marking doesn't need it
+    from grader.report import classpage
 
     rows = (_row(course, chosen, one, adjusted, present, options, language) for one in found)
     a_class = classpage.Class(course, language)
@@ -122,6 +124,11 @@ def run(
             words = f"{intake.printable(line.id)}: {line.status}"
             console.print(words, style="yellow", markup=False)
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
+
+
+def _import_pages() -> None:
+    """Marking doesn't need what draws plots, and to import it takes half a second."""
+    from grader.report import classpage  # noqa: F401
 
 
 def _with_pages(

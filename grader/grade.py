@@ -212,6 +212,7 @@ def grade(
     protections: Sequence[str],
     progress: Report = lambda id, done, all: None,
     students: str = "*",
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Graded]:
     """Grade what the journal does not know yet.
 
@@ -228,6 +229,7 @@ def grade(
         protections: what stands between a submission and the judge, for the key.
         progress: told whose turn it was, how many are done, and of how many.
         students: a pattern of the names to grade.
+        meanwhile: done while jobs mark, where there are some.
     """
     secret = course_secret()
     keys = key(options, secret, protections)
@@ -260,7 +262,7 @@ def grade(
             options.submission_limit_s,
             out / ".cache" / keys.of(""),
         )
-        _mark(marker, options.jobs, list(todo.values()), keep)
+        _mark(marker, options.jobs, list(todo.values()), keep, meanwhile)
     for graded in submissions:
         if not graded.problem:
             graded.journal = journal
@@ -270,7 +272,9 @@ def grade(
 Keep = Callable[[str, Marked, float], None]
 
 
-def _mark(marker: Marker, jobs: int, todo: Sequence[Graded], keep: Keep) -> None:
+def _mark(
+    marker: Marker, jobs: int, todo: Sequence[Graded], keep: Keep, meanwhile: Callable[[], None]
+) -> None:
     gc.collect()
     gc.freeze()  # the collector need not go through all of torch again and again
     jobs = min(jobs, len(todo))
@@ -285,6 +289,7 @@ def _mark(marker: Marker, jobs: int, todo: Sequence[Graded], keep: Keep) -> None
         with kernel.undisturbed():
             waiting = {pool.submit(_do_job, one) for one in todo}
         try:
+            meanwhile()
             for future in as_completed(waiting):
                 waiting.discard(future)  # it holds its result for as long as it lives
                 keep(*future.result())

@@ -74,7 +74,9 @@ class Class:
             )
         )
         self._made_by = result.get("made_by", self._made_by)
-        self._prints[who] = similarity.fingerprint(texts.values(), self._given)
+        units = {exercise["id"].partition(".")[0] for exercise in result.get("exercises", ())}
+        judged = [text for unit, text in texts.items() if unit in units]
+        self._prints[who] = similarity.fingerprint(judged, self._given)
         if seconds is not None:
             self._seconds[who] = seconds
         if graded:

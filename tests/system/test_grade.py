@@ -382,9 +382,9 @@ def test_what_changes_meanwhile_is_graded_the_next_time(course, tmp_path) -> Non
     out, options = tmp_path / "out", ("--only", "masks", "--jobs", "1")
     command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "class")]
     environment = os.environ | {"GRADER_SECRET": "of the tests"}
-    running = subprocess.Popen([*command, "--out", str(out), *options], cwd=ROOT, env=environment,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    with running:
+    command += ["--out", str(out), *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as running:
         assert running.stderr.readline()  # the class is read, and one is done
         (tmp_path / "class" / "s2" / "masks.py").write_text("# begun anew")
         running.communicate()
