@@ -78,13 +78,13 @@ def hold(
         adjustments: of the file.
         path: of the file.
         exercises: which were graded.
-        checks: the ids of their checks; none where nothing was graded.
+        checks: the ids of their checks.
 
     Raises:
         AdjustmentError: a check has another name.
     """
     for a in adjustments:
-        graded = bool(checks) and a.target.split("/")[0] in exercises
+        graded = a.target.split("/")[0] in exercises
         if a.kind == "void" and graded and a.target not in checks:
             near = difflib.get_close_matches(a.target, checks, n=1)
             advice = f"did you mean {near[0]!r}?" if near else "each result.json lists them"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import tempfile
 import time
@@ -101,17 +102,19 @@ def run(
         ids = [one.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console) as progress:
-            found = grading.grade(
-                course, found, out, options, sandbox, present, progress, students, _import_pages
+            all_graded = grading.grade(
+                course, found, out, options, sandbox, present, progress, students
             )
-    any_marked = next((one.marked for one in found if one.marked), None)
-    checks = {result.id for result in any_marked.results} if any_marked else set()
-    adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
-    from grader.report import classpage
+            graded = stack.enter_context(contextlib.closing(all_graded))
+            first = list(itertools.islice(graded, 1))
+            from grader.report import classpage  # in half a second, while jobs are at work
 
-    rows = (_row(course, chosen, one, adjusted, present, options, language) for one in found)
-    a_class = classpage.Class(course, language)
-    lines = gradebook.write(out, _with_pages(rows, found, out, a_class), chosen, language)
+            a_class = classpage.Class(course, language)
+            rows = (
+                (_row(course, chosen, one, adjusted, out, present, options, language), one.seconds)
+                for one in itertools.chain(first, graded)
+            )
+            lines = gradebook.write(out, _with_pages(rows, out, a_class), chosen, language)
     gradebook.replace(out / "class.html", a_class.page())
     gradebook.show(console, lines)
     console.print(
@@ -126,24 +129,19 @@ def run(
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
 
 
-def _import_pages() -> None:
-    """Marking doesn't need what draws plots, and to import it takes half a second."""
-    from grader.report import classpage  # noqa: F401
-
-
 def _with_pages(
-    rows: Iterable[Row], found: Iterable[Graded], out: Path, a_class: Class
+    rows: Iterable[tuple[Row, float | None]], out: Path, a_class: Class
 ) -> Iterator[Row]:
-    """The rows; of each, its page is written, and the class keeps what it needs."""
+    """The rows, which come with seconds; of each, its page is written, and the class is told."""
     from grader.report import pages
 
-    for row, one in zip(rows, found):
+    for row, seconds in rows:
         folder = out / row.submission.id
         folder.mkdir(parents=True, exist_ok=True)
         page = pages.student(row.result, a_class.course, a_class.language)
         gradebook.replace(folder / gradebook.REPORT, page)
         texts = {unit: module.text for unit, module in row.submission.modules.items()}
-        a_class.add(row.result, texts, one.seconds)
+        a_class.add(row.result, texts, seconds)
         yield row
 
 
@@ -152,6 +150,7 @@ def _row(
     chosen: Sequence[str],
     one: Graded,
     adjusted: Sequence[adjustments.Adjustment],
+    out: Path,
     present: Sequence[str],
     options: Options,
     language: Language,
@@ -168,6 +167,8 @@ def _row(
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(note) for note in notes]}  # fmt: skip
         return Row(submission, None, notes, result)
+    checks = {result.id for result in marked.results}
+    adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
     results = adjustments.void(marked.results, id, adjusted)
     points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)

@@ -19,7 +19,8 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -212,13 +213,12 @@ def grade(
     protections: Sequence[str],
     progress: Report = lambda id, done, all: None,
     students: str = "*",
-    meanwhile: Callable[[], None] = lambda: None,
-) -> list[Graded]:
+) -> Generator[Graded]:
     """Grade what the journal does not know yet.
 
-    Returns:
-        The submissions that have their results: all, but for those that ``students`` leaves out and
-        that no earlier run has graded.
+    Yields:
+        The submissions, in order, each as soon as it has its results: all, but for those that
+        ``students`` leaves out and that no earlier run has graded.
 
     Args:
         course: the table.
@@ -229,26 +229,20 @@ def grade(
         protections: what stands between a submission and the judge, for the key.
         progress: told whose turn it was, how many are done, and of how many.
         students: a pattern of the names to grade.
-        meanwhile: done while jobs mark, where there are some.
     """
     secret = course_secret()
     keys = key(options, secret, protections)
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.digest)
+        graded.journal = None if graded.problem else journal
     new = [g for g in submissions if g.key not in journal and not g.problem]
     todo = {g.key: g for g in new if fnmatchcase(g.id, students)}
-    done = 0
+    in_order = deque(g for g in submissions if g.problem or g.key in journal or g.key in todo)
 
-    def keep(submission_key: str, marked: Marked, seconds: float) -> None:
-        nonlocal done
-        done += 1
-        id = todo[submission_key].id
-        if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
-            journal.hold(submission_key, marked)  # our fault, which the next run may not have
-        else:
-            journal.add(submission_key, id, marked, seconds)
-        progress(id, done, len(todo))
+    def ready() -> Iterator[Graded]:
+        while in_order and (in_order[0].problem or in_order[0].key in journal):
+            yield in_order.popleft()
 
     if todo:
         torch.set_num_threads(1)  # jobs share the cores; and a fork must find no threads
@@ -262,26 +256,29 @@ def grade(
             options.submission_limit_s,
             out / ".cache" / keys.of(""),
         )
-        _mark(marker, options.jobs, list(todo.values()), keep, meanwhile)
-    for graded in submissions:
-        if not graded.problem:
-            graded.journal = journal
-    return [graded for graded in submissions if graded.problem or graded.key in journal]
+        with contextlib.closing(_mark(marker, options.jobs, list(todo.values()))) as marks:
+            for done, (key_of_it, marked, seconds) in enumerate(marks, 1):
+                id = todo[key_of_it].id
+                if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
+                    journal.hold(key_of_it, marked)  # our fault, which the next run may not have
+                else:
+                    journal.add(key_of_it, id, marked, seconds)
+                progress(id, done, len(todo))
+                yield from ready()
+    yield from ready()
 
 
-Keep = Callable[[str, Marked, float], None]
+Mark = tuple[str, Marked, float]  # the key, what became of it, and how long that took
 
 
-def _mark(
-    marker: Marker, jobs: int, todo: Sequence[Graded], keep: Keep, meanwhile: Callable[[], None]
-) -> None:
+def _mark(marker: Marker, jobs: int, todo: Sequence[Graded]) -> Generator[Mark]:
     gc.collect()
     gc.freeze()  # the collector need not go through all of torch again and again
     jobs = min(jobs, len(todo))
     marker.sandbox.wait()
     if jobs <= 1:
         for graded in todo:
-            keep(*_timed(marker, graded))
+            yield _timed(marker, graded)
         return
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
@@ -289,10 +286,9 @@ def _mark(
         with kernel.undisturbed():
             waiting = {pool.submit(_do_job, one) for one in todo}
         try:
-            meanwhile()
             for future in as_completed(waiting):
                 waiting.discard(future)  # it holds its result for as long as it lives
-                keep(*future.result())
+                yield future.result()
         except BrokenProcessPool:
             raise CourseError(
                 "A grading process was ended from outside (out of memory?). What was finished is"
@@ -318,11 +314,11 @@ def _begin_job(marker: Marker, run: int) -> None:
     _job = marker
 
 
-def _do_job(graded: Graded) -> tuple[str, Marked, float]:
+def _do_job(graded: Graded) -> Mark:
     return _timed(_job, graded)
 
 
-def _timed(marker: Marker, graded: Graded) -> tuple[str, Marked, float]:
+def _timed(marker: Marker, graded: Graded) -> Mark:
     started = time.monotonic() - marker.for_all_s
     try:
         marked = marker.mark(graded.submission(marker.course))

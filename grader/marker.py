@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import hashlib
 import os
+import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +37,7 @@ from grader.subject.script import Replay, Script
 
 CHECK_LIMIT_S = 10.0
 SUBMISSION_LIMIT_S = 120.0
-_PASSING_MOST = 100  # answers that are kept of one check
+_PASSING_MOST = 100_000  # answers that are kept: some MB
 _ENDS_MOST = 2  # hangs or crashes of one exercise, before the rest of it is left
 
 Verdict = tuple[CheckResult, Signature | None]
@@ -56,6 +58,34 @@ class Marked:
     def from_json(cls, data: Mapping[str, Any]) -> Marked:
         results = tuple(CheckResult.from_json(result) for result in data["results"])
         return cls(results, tuple(data["followed"]))
+
+
+class _Passing:
+    """Digests of answers that have passed a check, known to all jobs that are forked from here.
+
+    They lie in a file without a name, and each job reads what others have appended.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115
+        self._known: set[bytes] = set()
+        self._heard = 0
+
+    def __contains__(self, answer: bytes) -> bool:
+        return answer in self._known
+
+    def add(self, answer: bytes) -> None:
+        if len(self._known) < _PASSING_MOST and answer not in self._known:
+            self._known.add(answer)
+            self._file.write(answer)  # appended in one piece, whoever else writes
+
+    def hear(self) -> None:
+        """Learn what others have added."""
+        size = os.fstat(self._file.fileno()).st_size
+        whole = os.pread(self._file.fileno(), size - self._heard, self._heard)
+        self._heard = size
+        length = hashlib.sha256().digest_size
+        self._known |= {whole[start : start + length] for start in range(0, len(whole), length)}
 
 
 class _Doubt(Exception):
@@ -103,7 +133,7 @@ class Marker:
         self._given = {id: given[id] for id in given.keys() & set(exercises)}
         self._known: dict[str, Known] = {}
         self.for_all_s = 0.0
-        self._passing: dict[str, set[bytes]] = defaultdict(set)  # answers that have passed a check
+        self._passing = _Passing()
         order = list(course.exercises)
         checks = [check for check in suite.checks if check.exercise in set(exercises)]
         self._checks = sorted(checks, key=lambda c: (order.index(c.exercise), c.clause))
@@ -124,6 +154,7 @@ class Marker:
 
     def _mark(self, submission: Submission) -> Marked:
         deadline = self._now() + self._submission_limit_s
+        self._passing.hear()
         self._broken: set[str] = set()
         self._found: dict[str, Signature | None] = {}
         results = {r.id: r for r in self._run(submission, self._checks, deadline)}
@@ -246,11 +277,11 @@ class Marker:
 
     def _played(self, check: Check, script: Script, host: RemoteHost) -> Verdict | None:
         """The verdict on a check that is asked for at once; None where it must be asked in turn."""
-        passing = self._passing[check.id]
         try:
             raw = host.play(script)
+            answer = hashlib.sha256(check.id.encode() + raw.digest).digest()
             exercise = self.course.exercises[check.exercise]
-            if raw.digest in passing and not forbidden_in(host.submission, exercise):
+            if answer in self._passing and not forbidden_in(host.submission, exercise):
                 return ended(check, None), None
             answers = host.read(script, raw)
         except Failure as error:
@@ -261,8 +292,8 @@ class Marker:
         verdict = self._judged(check, host, replay.perform)
         if replay.left:
             return None
-        if verdict[0].outcome is Outcome.PASSED and len(passing) < _PASSING_MOST:
-            passing.add(raw.digest)
+        if verdict[0].outcome is Outcome.PASSED:
+            self._passing.add(answer)
         return verdict
 
     def _diagnosed(self, result: CheckResult) -> CheckResult:

@@ -11,6 +11,7 @@ import difflib
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,9 +147,9 @@ def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mist
             except ValueError as error:
                 raise CourseError(f"{path.name} cannot be read: {error}") from None
             found += [_mistake(path, entry, course) for entry in data.get("mistake", ())]
-    twice = {m.id for m in found if sum(other.id == m.id for other in found) > 1}
+    twice = [id for id, count in Counter(m.id for m in found).items() if count > 1]
     if twice:
-        raise CourseError(f"two mistakes are called {sorted(twice)[0]!r}")
+        raise CourseError(f"two mistakes are called {twice[0]!r}")
     return found
 
 
