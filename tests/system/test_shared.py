@@ -1,0 +1,79 @@
+"""What a student's module does to what it shares with the judge in `grader check`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from grader.course import ROOT, Course
+from grader.judge import bank
+
+# unit -> a line at the end of the reference's module, and what the report names
+MEDDLING = {
+    "seq2seq": ('import sys; sys.modules["torch"] = None', "sys.modules['torch']"),
+    "limits": ("torch.equal = lambda one, other: True", "torch.equal"),
+    "masks": ('import sys; del sys.modules["torch"]', "sys.modules['torch']"),
+    "positional": ("import builtins; del builtins.isinstance", "builtins.isinstance"),
+    "troubleshooting": ("Tensor.shape = property(lambda self: 1 / 0)", "torch.Tensor.shape"),
+    "efficiency": ('torch.set_default_device("meta")', "torch.set_default_device"),
+}
+# What is added, shown otherwise, or one's own, is nobody else's business.
+HARMLESS = """
+import sys
+torch.Tensor.mine = lambda self: self
+torch.Tensor.__repr__ = lambda self: "a tensor"
+torch.compile(stable_softmax)
+"""
+STAND_IN = "\nimport sys\nsys.modules[__name__] = 3\n"
+
+
+@pytest.fixture(scope="module")
+def units(course: Course, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Unit -> its exercises, of a run over modules that meddle, beside some that do not."""
+    folder = tmp_path_factory.mktemp("student")
+    endings = {unit: f"\n{line}\n" for unit, (line, _) in MEDDLING.items()}
+    endings |= {"attention": HARMLESS, "additive": STAND_IN}
+    for unit, module in bank.solution(course).modules.items():
+        text = module.text + endings.get(unit, "")
+        (folder / f"{unit}.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", "check", "--json", "--path", str(folder)],
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | {"LANGUAGE": "en"},
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert done.stderr == ""
+    result = json.loads(done.stdout)
+    assert result["status"] == "graded"
+    found: dict[str, list[Any]] = {}
+    for exercise in result["exercises"]:
+        found.setdefault(exercise["id"].partition(".")[0], []).append(exercise)
+    return found
+
+
+@pytest.mark.parametrize("unit", MEDDLING)
+def test_who_changes_what_is_everyones_is_told(units, unit: str) -> None:
+    needing = [e for e in units[unit] if e["score"] < e["max_score"]]
+    assert needing == units[unit]
+    (told,) = {check["message"] for e in needing for check in e["checks"] if check["message"]}
+    assert told.startswith(f"Importing {unit}.py changes `{MEDDLING[unit][1]}`")
+
+
+@pytest.mark.parametrize("unit", ["attention", "multihead"])
+def test_the_others_are_unharmed(units, unit: str) -> None:
+    assert all(e["score"] == e["max_score"] for e in units[unit])
+
+
+def test_a_module_that_puts_something_else_in_its_place(units) -> None:
+    checks = [check for e in units["additive"] for check in e["checks"]]
+    assert {check["outcome"] for check in checks} <= {"not_attempted", "blocked"}
+    assert checks[0]["message"].startswith("There is no `")
+
+
