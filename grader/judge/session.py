@@ -172,6 +172,7 @@ class Session:
         from grader.subject.faults import Failure, Fault
         from grader.subject.host import Host
         from grader.subject.proxy import Subject
+        from grader.subject.shared import Shared
 
         units = [unit.name for unit in self._course.units]
         submission = self.read(request["path"])
@@ -189,7 +190,7 @@ class Session:
                 raise Fault("hung", {"unit": unit}, hung[unit])
             events("importing", unit=unit)
 
-        host = Host(submission, units, importing)
+        host = Host(submission, units, importing, around=Shared().importing)
         answers = self._answers
         wanted = set(request["exercises"])
         given: dict[str, str] = {}

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from grader.model import Submission, place
 from grader.subject.across import Lent
 from grader.subject.faults import Fault, Ref
-from grader.subject.modules import Finish, Namespace
+from grader.subject.modules import Around, Finish, Namespace
 
 Target = Sequence[Any]  # [unit, name] or [ref number, method]
 Data = Any  # None, bool, int, float, str, dtype, tensor, Ref, and lists, tuples, dicts of them
@@ -45,6 +45,7 @@ class Host:
         on_import: told the name of a unit just before it is imported, and "" when that is over,
             for who watches for hangs.
         finish: see `Namespace`.
+        around: see `Namespace`.
         device: where the student's code finds its arguments and modules.
     """
 
@@ -55,11 +56,12 @@ class Host:
         on_import: Callable[[str], None] = lambda unit: None,
         finish: Mapping[str, Finish] | None = None,
         device: str = "cpu",
+        around: Around = contextlib.nullcontext,
     ):
         self._device = torch.device(device)
         self._submission = submission
         self._known = {*submission.modules, *(finish or ())}
-        self._space = Namespace(submission, list(units), finish)
+        self._space = Namespace(submission, list(units), finish, around)
         self._paths = {module.path for module in submission.modules.values()}
         self._on_import = on_import
         self._units: dict[str, Any] = {}
@@ -405,7 +407,8 @@ class Host:
             file = f"{where}.py"
         function = getattr(owner, name, None)
         if function is None:
-            near = _near(name, [n for n in vars(owner) if not n.startswith("_")] + dir(type(owner)))
+            names = getattr(owner, "__dict__", {})  # in place of a module may stand anything
+            near = _near(name, [n for n in names if not n.startswith("_")] + dir(type(owner)))
             raise Fault("missing", {"where": file, "name": name, "near": near})
         if not callable(function):
             raise Fault("not_callable", {"name": name, "type": type(function).__name__})

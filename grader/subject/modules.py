@@ -15,12 +15,14 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from grader.model import Submission
 
 PACKAGE = "exercises"
 
 Finish = Callable[[types.ModuleType], None]
+Around = Callable[[str], contextlib.AbstractContextManager[Any]]
 
 
 class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -31,6 +33,7 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         units: the names of the course's units.
         finish: unit -> what is done to its module before anyone sees it, also where it cannot be
             imported or is not there.
+        around: makes, of a unit's name, the context in which its code runs.
     """
 
     def __init__(
@@ -38,10 +41,12 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         submission: Submission,
         units: Iterable[str],
         finish: Mapping[str, Finish] | None = None,
+        around: Around = contextlib.nullcontext,
     ):
         self.units = set(units)
         self._modules = submission.modules
         self._finish = finish or {}
+        self._around = around
         self._names = {PACKAGE, *units, *(f"{PACKAGE}.{unit}" for unit in units)}
         self._loaded: dict[str, types.ModuleType] = {}
         self._depth = 0
@@ -104,7 +109,9 @@ class Namespace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         lines = source.text.splitlines(keepends=True)
         linecache.cache[source.path] = (len(source.text), None, lines, source.path)
         module.__file__ = source.path
-        exec(compile(source.text, source.path, "exec", dont_inherit=True), module.__dict__)
+        code = compile(source.text, source.path, "exec", dont_inherit=True)
+        with self._around(unit):
+            exec(code, module.__dict__)
 
 
 def _unit(name: str) -> str:

@@ -300,6 +300,15 @@ _VERDICTS = {
         Outcome.TIMEOUT,
         endings.import_ran_on(detail["unit"]),
     ),
+    "shared": lambda detail: (
+        Outcome.RAISED,
+        say(
+            "Importing {unit}.py changes `{name}`, which everyone uses, the checks too. Take that"
+            " out.",
+            unit=detail["unit"],
+            name=detail["name"],
+        ),
+    ),
     "device": lambda detail: (
         Outcome.WRONG_DEVICE,
         say("On an accelerator this fails: {text}", text=detail["text"]),

@@ -15,12 +15,11 @@ from grader.judge import bank
 
 # unit -> a line at the end of the reference's module, and what the report names
 MEDDLING = {
-    "seq2seq": ('import sys; sys.modules["torch"] = None', "sys.modules['torch']"),
-    "limits": ("torch.equal = lambda one, other: True", "torch.equal"),
-    "masks": ('import sys; del sys.modules["torch"]', "sys.modules['torch']"),
+    "seq2seq": ("torch.equal = lambda one, other: True", "torch.equal"),
+    "masks": ('import sys; sys.modules["torch"] = None', "sys.modules['torch']"),
     "positional": ("import builtins; del builtins.isinstance", "builtins.isinstance"),
     "troubleshooting": ("Tensor.shape = property(lambda self: 1 / 0)", "torch.Tensor.shape"),
-    "efficiency": ('torch.set_default_device("meta")', "torch.set_default_device"),
+    "efficiency": ('torch.set_default_device("meta")', "torch.get_default_device()"),
 }
 # What is added, shown otherwise, or one's own, is nobody else's business.
 HARMLESS = """
@@ -28,6 +27,7 @@ import sys
 torch.Tensor.mine = lambda self: self
 torch.Tensor.__repr__ = lambda self: "a tensor"
 torch.compile(stable_softmax)
+torch.set_default_device("cpu")
 """
 STAND_IN = "\nimport sys\nsys.modules[__name__] = 3\n"
 
@@ -37,7 +37,7 @@ def units(course: Course, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """Unit -> its exercises, of a run over modules that meddle, beside some that do not."""
     folder = tmp_path_factory.mktemp("student")
     endings = {unit: f"\n{line}\n" for unit, (line, _) in MEDDLING.items()}
-    endings |= {"attention": HARMLESS, "additive": STAND_IN}
+    endings |= {"attention": HARMLESS, "limits": STAND_IN}
     for unit, module in bank.solution(course).modules.items():
         text = module.text + endings.get(unit, "")
         (folder / f"{unit}.py").write_text(text, encoding="utf-8")
@@ -72,8 +72,6 @@ def test_the_others_are_unharmed(units, unit: str) -> None:
 
 
 def test_a_module_that_puts_something_else_in_its_place(units) -> None:
-    checks = [check for e in units["additive"] for check in e["checks"]]
+    checks = [check for e in units["limits"] for check in e["checks"]]
     assert {check["outcome"] for check in checks} <= {"not_attempted", "blocked"}
     assert checks[0]["message"].startswith("There is no `")
-
-
