@@ -16,6 +16,7 @@ from grader.course import CourseError
 from grader.intake import IntakeError
 from grader.model import Message
 from grader.report.language import Language
+from grader.report.plain import plain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(words, file=sys.stderr)
         return TROUBLE
     except SessionError as error:
-        print(error, file=sys.stderr)
+        print(plain(str(error)), file=sys.stderr)
         print("Is it this machine? `make doctor` (python -m grader doctor) looks.", file=sys.stderr)
         return TROUBLE
     except OSError as error:  # a full disk, a folder that may not be written

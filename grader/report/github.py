@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.report.language import Language
+from grader.report.plain import plain
 
 PASSED, OPEN, NO_VERDICT = 0, 1, 2
 
@@ -160,7 +161,7 @@ def _cell(text: str) -> str:
     """A text that stays in its cell, and is no markup."""
     for sign in "\\`*_|<>[]":
         text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
+    return plain(" ".join(text.split()))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ No times stand there, so the same results give the same bytes.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as xml
 
 from grader.model import Outcome
+from grader.report.plain import plain
 
 _KINDS = {
     Outcome.PASSED.value: "",
@@ -22,7 +22,6 @@ _KINDS = {
 }
 _FAILURE = "failure"
 _TOTALS = {"failures": _FAILURE, "errors": "error", "skipped": "skipped"}
-_NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # of XML 1.0
 
 Json = Mapping[str, Any]
 
@@ -34,11 +33,11 @@ def render(results: Iterable[Json]) -> str:
         for exercise in result.get("exercises", ()):
             _suite(root, result["submission"], exercise)
         if "exercises" not in result:  # unreadable: an error, or it would look as if all were well
-            suite = xml.SubElement(root, "testsuite", name=_text(result["submission"]), tests="1")
+            suite = xml.SubElement(root, "testsuite", name=plain(result["submission"]), tests="1")
             suite.attrib |= {"failures": "0", "errors": "1", "skipped": "0"}
             case = xml.SubElement(suite, "testcase", name=result["status"])
-            case.set("classname", _text(result["submission"]))
-            xml.SubElement(case, "error", type=result["status"]).text = _text(
+            case.set("classname", plain(result["submission"]))
+            xml.SubElement(case, "error", type=result["status"]).text = plain(
                 "\n".join(result["notes"])
             )
     xml.indent(root)
@@ -46,7 +45,7 @@ def render(results: Iterable[Json]) -> str:
 
 
 def _suite(root: xml.Element, submission: str, exercise: Json) -> None:
-    suite = xml.SubElement(root, "testsuite", name=_text(f"{submission}.{exercise['id']}"))
+    suite = xml.SubElement(root, "testsuite", name=plain(f"{submission}.{exercise['id']}"))
     kinds = [_KINDS.get(check["outcome"], _FAILURE) for check in exercise["checks"]]
     count = Counter(kinds)
     suite.set("tests", str(len(kinds)))
@@ -57,14 +56,9 @@ def _suite(root: xml.Element, submission: str, exercise: Json) -> None:
         xml.SubElement(properties, "property", name=name, value=f"{exercise[name]:g}")
     for check, kind in zip(exercise["checks"], kinds):
         name = check["id"].removeprefix(f"{exercise['id']}/")
-        case = xml.SubElement(suite, "testcase", name=_text(f"{name}: {check['title']}"))
-        case.set("classname", _text(f"{submission}.{exercise['id']}"))
+        case = xml.SubElement(suite, "testcase", name=plain(f"{name}: {check['title']}"))
+        case.set("classname", plain(f"{submission}.{exercise['id']}"))
         if kind:
             lines = check["message"].split("\n")
-            found = xml.SubElement(case, kind, type=check["outcome"], message=_text(lines[0]))
-            found.text = _text("\n".join([*lines, *check["frames"]]))
-
-
-def _text(text: str) -> str:
-    """A text without what no XML can hold."""
-    return _NO_CHARACTER.sub("\ufffd", text)
+            found = xml.SubElement(case, kind, type=check["outcome"], message=plain(lines[0]))
+            found.text = plain("\n".join([*lines, *check["frames"]]))

@@ -1,4 +1,4 @@
-"""The reader's language: messages are rendered here, at the edge, and nowhere else."""
+"""The reader's language: messages are rendered here, at the edge, and nowhere else; see `plain`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.model import Message, say
+from grader.report.plain import plain
 
 _PLACE = re.compile(
     r"(?P<file>.+?)(?:, code cell (?P<cell>\d+))?, line (?P<line>\d+)(?:, in (?P<function>.+))?"
@@ -43,7 +44,7 @@ class Language:
     def __call__(self, text: str, /, **args: object) -> str:
         """Translate a sentence and fill in its braces."""
         translated = self._catalogue.gettext(text) if text else ""
-        return translated.format(**args) if args else translated
+        return plain(translated.format(**args) if args else translated)
 
     def frame(self, text: str, folder: str = "") -> str:
         """A line of the student's: ``attention.py, line 3, in f``, and below it the code; where a
@@ -52,7 +53,7 @@ class Language:
         place, *code = text.split("\n")
         found = _PLACE.fullmatch(place)
         if found is None:
-            return text
+            return plain(text)
         file, cell, line, function = found.groups()
         where: Any = say("{file}, code cell {cell}", file=file, cell=cell) if cell else file
         whole: Any = say("{file}, line {line}", file=where, line=line)
@@ -60,7 +61,8 @@ class Language:
             whole = f"{folder}/{file}:{line}"
         if function:
             whole = say("{place}, in {function}", place=whole, function=function)
-        return "\n".join([self.render(whole) if isinstance(whole, Message) else whole, *code])
+        place = self.render(whole) if isinstance(whole, Message) else whole
+        return plain("\n".join([place, *code]))
 
     def render(self, message: Message) -> str:
         inner = {

@@ -6,7 +6,6 @@ A page is made of `result.json` alone, so it says nothing that is not said there
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from grader.report import pictures
 from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.pictures import Picture
+from grader.report.plain import plain
 from grader.subject import endings
 
 TEMPLATES = Path(__file__).resolve().with_name("templates")
@@ -42,18 +42,7 @@ _UNTOUCHED = {Outcome.NOT_ATTEMPTED.value, Outcome.BLOCKED.value}
 _PASSED = Outcome.PASSED.value
 UNSAFE = "UNSAFE"  # among the protections of a run without walls
 
-# What turns a text around, hides a part of it, or is no character at all. Joiners inside of words
-# stay: names need them.
-_UNSEEN = re.compile(
-    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
 Json = Mapping[str, Any]
-
-
-def plain(text: str) -> str:
-    """A text whose every character can be seen, and stands where it seems to."""
-    return _UNSEEN.sub(lambda c: f"\\u{ord(c[0]):04x}", text.replace("\t", "    "))
 
 
 def points(number: float) -> str:
@@ -78,7 +67,8 @@ def environment() -> jinja2.Environment:
 
 def rendered(name: str, **values: Any) -> str:
     """A page, whose every character can be seen."""
-    return plain(environment().get_template(name).render(values))
+    page = environment().get_template(name).render(values)
+    return plain(page).replace("\t", "    ")
 
 
 class Reason(NamedTuple):

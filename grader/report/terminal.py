@@ -15,6 +15,7 @@ from grader.model import PRINTED_MOST, CheckResult, Message, Outcome, Submission
 from grader.report import pictures
 from grader.report.cause import cause
 from grader.report.language import Language
+from grader.report.plain import plain
 from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
 from grader.subject import endings
@@ -170,7 +171,7 @@ class Terminal:
         if check.outcome is not Outcome.BLOCKED and check.printed not in {"", *self._printed}:
             self._printed.add(check.printed)
             self._write(Text(self._say("your code printed:"), "dim"), 6)
-            lines = check.printed.rstrip("\n").split("\n")
+            lines = plain(check.printed).rstrip("\n").split("\n")
             for printed in lines[:_PRINTED]:
                 self._console.print(Text(" " * 8 + printed, "dim"), soft_wrap=True)
             if len(lines) > _PRINTED:

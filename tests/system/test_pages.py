@@ -11,6 +11,7 @@ import pytest
 from grader.model import Outcome, say
 from grader.report import classpage, pages
 from grader.report.language import Language
+from grader.report.plain import plain
 from tests.system.made import ENGLISH, OTHER, SOFTMAX, result, unreadable, wrong
 
 HOSTILE = [
@@ -106,13 +107,13 @@ def test_hostile_texts_are_text(course, text) -> None:
                 assert re.match(r"#|data:,$|[^:/?#]+/report\.html$", target), target
         shown = re.sub(r"\s+", " ", page.text)
         if number != 1:  # the page of the honest one
-            assert re.sub(r"\s+", " ", pages.plain(text)) in shown
+            assert re.sub(r"\s+", " ", plain(text)) in shown
         assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", page.text)
 
 
 def test_names_of_people_stay_as_they_are() -> None:
     for name in ("班 2026", "نرگس‌خانم", "José", "אורי"):
-        assert pages.plain(name) == name
+        assert plain(name) == name
 
 
 # Self-contained
