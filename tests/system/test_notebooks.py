@@ -309,3 +309,15 @@ def test_a_unit_stands_on_the_notebook_beside_it(course: Course, bundle: Path) -
     text = said(next(c for c in ran.cells if c.id == "check-MultiHeadAttention-forward"))
     assert "11 / 11" in text
     assert ran.cells[-1].outputs[0]["data"]["text/plain"] == "torch.Size([1, 2, 4])"
+
+
+def test_a_mistyped_name_is_answered_in_a_sentence(course: Course, bundle: Path) -> None:
+    book = notebooks.notebook(unit(course, "attention"), course)
+    (set_up,) = (c for c in book["cells"] if c["id"] == "set-up")
+    book["cells"] = [set_up, code('check("atention.stable_softmx", lang="en")')]
+    (output,) = run(bundle, book, allow_errors=True).cells[1].outputs
+    assert output.output_type == "error"  # who runs all cells stops here
+    (told,) = output.traceback
+    assert told.startswith("There is no unit or exercise 'atention.stable_softmx'.")
+    assert "Did you mean: attention.stable_softmax" in told
+    assert "\n" not in told
