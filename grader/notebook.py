@@ -22,10 +22,13 @@ from typing import Any
 from grader import cells, intake
 from grader import course as courses
 from grader.cells import Cell
-from grader.check import LIMIT_S, Check
+from grader.check import LIMIT_S, Check, SessionError
 from grader.children import Warm
+from grader.course import CourseError
+from grader.intake import IntakeError
+from grader.model import Message
 from grader.report.language import Language
-from grader.score import score
+from grader.score import Score, score
 from grader.subject.modules import PACKAGE, Namespace
 
 __all__ = ["check"]
@@ -41,9 +44,33 @@ def check(*targets: str, lang: str | None = None, limit: float = LIMIT_S) -> flo
 
     Returns:
         Nothing, so that the report stands alone; under `nbgrader validate`, the points.
+
+    Raises:
+        CannotCheck: there is no such exercise, or nothing can be run.
     """
-    course = courses.load()
     language = Language(lang)
+    try:
+        points = _points(targets, limit)
+    except (CourseError, IntakeError, SessionError) as error:
+        words = error.args[0]
+        message = words if isinstance(words, Message) else Message(str(words))
+        raise CannotCheck(language.render(message)) from None
+    from grader.report import html  # with rich
+
+    rendered, text = html.told(points.exercises, language)
+    _show({"text/html": rendered, "text/plain": text})
+    return points.score if os.environ.get("NBGRADER_EXECUTION") else None
+
+
+class CannotCheck(Exception):
+    """Says why, and no more: IPython asks it for a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def _points(targets: Sequence[str], limit: float) -> Score:
+    course = courses.load()
     chosen = course.select(targets)
     run = Check(
         course,
@@ -53,12 +80,7 @@ def check(*targets: str, lang: str | None = None, limit: float = LIMIT_S) -> flo
         _kernel.warm.start,
         modules=_kernel.modules(),
     )
-    points = score(course, chosen, run.results())
-    from grader.report import html  # with rich
-
-    rendered, text = html.told(points.exercises, language)
-    _show({"text/html": rendered, "text/plain": text})
-    return points.score if os.environ.get("NBGRADER_EXECUTION") else None
+    return score(course, chosen, run.results())
 
 
 def _show(bundle: dict[str, str]) -> None:
