@@ -93,6 +93,9 @@ def graded(tmp_path_factory, course):
         (broken / "multihead.py").write_text(text, encoding="utf-8")
     (reference(folder / "without-attention", course) / "attention.py").unlink()
     (folder / "broken.zip").write_bytes(b"PK\x03\x04 not really")
+    (folder / "broken-notebook").mkdir()
+    (folder / "broken-notebook" / "attention.ipynb").write_text('{"cells": [')
+    (reference(folder / "half-broken", course) / "attention.py").write_text("#" * 5_000_000)
     _odd(folder, course)
     out = tmp_path_factory.mktemp("out")
     run = grade(folder, out)
@@ -202,6 +205,22 @@ def test_what_cannot_be_read_is_said_and_graded_nothing(graded) -> None:
     assert rows(out)["broken"]["status"] == "unreadable"
     assert "broken.zip cannot be read" in rows(out)["broken"]["notes"]
     assert "broken: unreadable" in run.stdout
+    found = rows(out)["broken-notebook"]
+    reason = "attention.ipynb is not a notebook that can be read."
+    assert (found["status"], found["score"], found["notes"]) == ("unreadable", "", reason)
+    assert "broken-notebook: unreadable" in run.stdout
+    assert reason in page(out, "broken-notebook")
+
+
+def test_what_can_be_read_is_graded_beside_what_cannot(graded) -> None:
+    _, out, _ = graded
+    found = result(out, "half-broken")
+    assert (found["status"], found["notes"]) == (
+        "graded",
+        ["attention.py is larger than a module can be; it was not read."],
+    )
+    lost = {e["id"] for e in found["exercises"] if e["score"] < e["max_score"]}
+    assert lost == {e["id"] for e in found["exercises"] if e["id"].startswith("attention.")}
 
 
 # Follow-through

@@ -581,3 +581,38 @@ def test_notes_are_text(tmp_path: Path) -> None:
     assert words.isprintable()
     assert len(words) < 300
     words.encode()
+
+
+# What is there and cannot be read at all.
+
+HUGE = "#" * 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "unreadable"),
+    [
+        ({"attention_ipynb": "{"}, [], True),
+        ({"attention_ipynb": "{", "masks_py": HUGE}, [], True),
+        ({}, ["masks.py"], True),
+        ({"attention_ipynb": "{"}, ["masks.py"], True),
+        ({}, ["exercises"], True),
+        ({"attention_ipynb": "{", "masks_py": CODE}, [], False),
+        ({"attention_ipynb": "{", "attention_py": CODE}, [], False),
+        ({"masks_py": CODE}, ["attention.py", "masks.ipynb"], False),
+        ({"masks_py": ""}, [], False),
+        ({"notes_txt": ""}, ["notes.py"], False),
+        ({}, [], False),
+    ],
+)  # fmt: skip
+def test_a_submission_is_unreadable_where_nothing_in_it_can_be_read(
+    tmp_path: Path, files: dict[str, str], links: list[str], unreadable: bool
+) -> None:
+    (tmp_path / "ada").mkdir()
+    for name in links:
+        try:
+            (tmp_path / "ada" / name).symlink_to(tmp_path / "theirs")
+        except OSError:
+            pytest.skip("no links here")
+    submission = read(tmp_path / "ada", **files)
+    assert submission.unreadable is unreadable
+    assert submission.notes or not unreadable

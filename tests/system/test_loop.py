@@ -683,3 +683,22 @@ def test_a_student_goes_all_the_way(folder: Path, course: Course, tmp_path: Path
     assert "· stable_softmax not attempted" in lines(run("progress", "attention").out.splitlines())
     assert run("reset", "combine_masks").code == 0
     assert "masks ✓✓~ 2 of 3" in lines(run("progress", "masks").out.splitlines())[0]
+
+
+def test_what_cannot_be_read_is_said_before_it_is_handed_in(grader: Command, folder: Path) -> None:
+    for path in folder.glob("*.py"):
+        path.unlink()
+    (folder / "attention.ipynb").write_text("{")
+    run = grader("submit", "--out", "mine.zip")
+    assert run.code == 0
+    assert "attention.ipynb is not a notebook that can be read." in run.out
+    assert "is empty" not in run.out
+    (folder / "attention.ipynb").unlink()
+    try:
+        (folder / "attention.py").symlink_to(folder.parent / "attention.py")
+    except OSError:
+        pytest.skip("no links here")
+    run = grader("submit", "--out", "mine.zip")
+    assert run.code == 2
+    assert "There is nothing to hand in" in run.err
+    assert "Links are not followed: attention.py" in run.err
