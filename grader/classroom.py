@@ -155,18 +155,17 @@ def _row(
     options: Options,
     language: Language,
 ) -> Row:
-    id, marked, problem = one.id, one.marked, one.problem
+    id, marked, problems = one.id, one.marked, one.problems
     submission = Submission(id, {})
     if marked:
         try:
             submission = one.submission(course)
         except IntakeError as error:
-            problem = say("{text}", text=str(error))
-    if marked is None or problem:
-        notes = [problem] if problem else []
+            problems = (say("{text}", text=str(error)),)
+    if marked is None or problems:
         result = {"schema": 1, "submission": id, "status": "unreadable",
-                  "notes": [language.render(note) for note in notes]}  # fmt: skip
-        return Row(submission, None, notes, result)
+                  "notes": [language.render(problem) for problem in problems]}  # fmt: skip
+        return Row(submission, None, problems, result)
     checks = {result.id for result in marked.results}
     adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
     results = adjustments.void(marked.results, id, adjusted)

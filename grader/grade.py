@@ -74,7 +74,7 @@ class Graded:
     path: Path
     digest: str = ""
     passed_by: Sequence[str] = ()  # folders with modules of the same names
-    problem: Message | None = None  # why it could not be read
+    problems: Sequence[Message] = ()  # why it could not be read
     key: str = ""
     journal: Journal | None = None
 
@@ -198,9 +198,11 @@ def read_class(folder: Path, course: Course, assignment: str = "") -> list[Grade
     for id, path in intake.discover(folder, assignment):
         try:
             submission = intake.read(path, course.definitions, id)
-            found.append(Graded(id, path, record.digest(submission), submission.passed_by))
+            problems = submission.notes if submission.unreadable else ()
+            digest = record.digest(submission)
+            found.append(Graded(id, path, digest, submission.passed_by, problems))
         except IntakeError as error:
-            found.append(Graded(id, path, problem=say("{text}", text=str(error))))
+            found.append(Graded(id, path, problems=(say("{text}", text=str(error)),)))
     return found
 
 
@@ -235,13 +237,13 @@ def grade(
     journal = Journal(out / "journal.jsonl")
     for graded in submissions:
         graded.key = keys.of(graded.digest)
-        graded.journal = None if graded.problem else journal
-    new = [g for g in submissions if g.key not in journal and not g.problem]
+        graded.journal = None if graded.problems else journal
+    new = [g for g in submissions if g.key not in journal and not g.problems]
     todo = {g.key: g for g in new if fnmatchcase(g.id, students)}
-    in_order = deque(g for g in submissions if g.problem or g.key in journal or g.key in todo)
+    in_order = deque(g for g in submissions if g.problems or g.key in journal or g.key in todo)
 
     def ready() -> Iterator[Graded]:
-        while in_order and (in_order[0].problem or in_order[0].key in journal):
+        while in_order and (in_order[0].problems or in_order[0].key in journal):
             yield in_order.popleft()
 
     if todo:

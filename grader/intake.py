@@ -28,6 +28,11 @@ _FILES_MOST = 2_000  # Python files of one submission that are looked at
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
 _REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
 _LEVELS = 3  # of folders that are looked into
+_FOLDER = "exercises"  # in which students have their modules
+
+
+class _Unread(Exception):
+    """One file is not what it should be; the text says how."""
 
 
 class IntakeError(Exception):
@@ -190,7 +195,7 @@ class _Zip(zipfile.ZipFile):
 def _read(
     files: _Folder | _Zip, units: Units, id: str, place: str, notes: list[Message]
 ) -> Submission:
-    names = _names(files, notes)
+    names, links = _names(files, notes)
     top, passed_by = _top(names, units)
     if passed_by:
         words = say(
@@ -201,7 +206,7 @@ def _read(
         notes.append(words)
     here = {name.rpartition("/")[2]: name for name in names if name.rpartition("/")[0] == top}
     modules: dict[str, Module] = {}
-    preferred = []
+    unread, preferred = [], []
     for unit in units:
         forms = {name: here[name] for name in file_names(unit) if name in here}
         if not forms:
@@ -212,6 +217,8 @@ def _read(
         if name != next(iter(forms)):
             preferred.append(name)
         modules[unit] = Module(unit, read[name].text, f"{place}/{here[name]}")
+        if read[name].unread:
+            unread.append(unit)
     if preferred:
         words = say("These were read in place of modules that are as they were given: {names}",
                     names=_listed(preferred))  # fmt: skip
@@ -221,7 +228,10 @@ def _read(
     if not modules:
         words = say("There is no module of the course in it. Found: {names}", names=_listed(names))
         notes.append(words)
-    return Submission(id, modules, tuple(strays), tuple(notes), tuple(passed_by))
+    in_links = {f: unit for unit in units for f in file_names(unit)} | {_FOLDER: _FOLDER}
+    linked = {in_links[n] for n in (link.rpartition("/")[2] for link in links) if n in in_links}
+    unread += sorted(linked - modules.keys())
+    return Submission(id, modules, tuple(strays), tuple(notes), tuple(passed_by), tuple(unread))
 
 
 def file_names(unit: str) -> tuple[str, ...]:
@@ -236,16 +246,22 @@ class _Found:
     Attributes:
         text: the module.
         given: definition -> its digest as it was handed out, where the file says so.
+        unread: whether it cannot be read.
     """
 
     text: str
     given: Mapping[str, str] = field(default_factory=dict)
+    unread: bool = False
 
 
 def _form(files: _Folder | _Zip, path: str, names: Collection[str], notes: list[Message]) -> _Found:
-    if path.endswith(".ipynb"):
-        return _notebook(files, path, names, notes)
-    return _Found(_module(files, path, notes))
+    try:
+        if path.endswith(".ipynb"):
+            return _notebook(files, path, names, notes)
+        return _Found(_module(files, path, notes))
+    except _Unread as error:
+        notes.append(error.args[0])
+        return _Found("", unread=True)
 
 
 def _worked_on(forms: Mapping[str, _Found], names: Collection[str], notes: list[Message]) -> str:
@@ -268,8 +284,10 @@ def _worked_on(forms: Mapping[str, _Found], names: Collection[str], notes: list[
     return first
 
 
-def _names(files: _Folder | _Zip, notes: list[Message]) -> list[str]:
-    """The files that are looked at: none that is hidden, a link, or leads out of its place."""
+def _names(files: _Folder | _Zip, notes: list[Message]) -> tuple[list[str], list[str]]:
+    """The files that are looked at: none that is hidden, a link, or leads out of its place; and the
+    links.
+    """
     names, links, outside = [], [], []
     python = 0
     for name, is_link in files.entries():
@@ -293,7 +311,7 @@ def _names(files: _Folder | _Zip, notes: list[Message]) -> list[str]:
         notes.append(words)
     if links:
         notes.append(say("Links are not followed: {names}", names=_listed(links)))
-    return names
+    return names, links
 
 
 def _top(names: Sequence[str], units: Units) -> tuple[str, list[str]]:
@@ -335,8 +353,7 @@ def _module(files: _Folder | _Zip, path: str, notes: list[Message]) -> str:
 def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     """The text of a file, whatever an editor on Windows has made of it."""
     if len(blob) > most:
-        notes.append(say("{file} is larger than a module can be; it was not read.", file=name))
-        return ""
+        raise _Unread(say("{file} is larger than a module can be; it was not read.", file=name))
     encoding = encoding_of(blob)
     if encoding == "cp1252":
         notes.append(say("{file} is not UTF-8; it was read as Windows-1252.", file=name))
@@ -390,8 +407,8 @@ def _notebook(
     try:
         text, left_out, given = read(text, tuple(names))
     except (ValueError, KeyError, TypeError, RecursionError):
-        notes.append(say("{file} is not a notebook that can be read.", file=name))
-        return _Found("")
+        words = say("{file} is not a notebook that can be read.", file=name)
+        raise _Unread(words) from None
     if left_out:
         words = say("{file}: what is no Python was left out: {cells}", file=name,
                     cells=_listed(left_out))  # fmt: skip

@@ -74,8 +74,17 @@ def listed(phrases: Sequence[Message]) -> Message:
     >>> str(listed([say("one"), say("the other")]))
     'one, the other'
     """
+    return _joined(", ", phrases)
+
+
+def lines(sentences: Sequence[Message]) -> Message:
+    """Sentences, each on a line of its own."""
+    return _joined("\n", sentences)
+
+
+def _joined(sign: str, phrases: Sequence[Message]) -> Message:
     args = {f"phrase_{number}": phrase for number, phrase in enumerate(phrases)}
-    return Message(", ".join(f"{{{name}}}" for name in args), args)
+    return Message(sign.join(f"{{{name}}}" for name in args), args)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,12 @@ class Submission:
     strays: tuple[str, ...] = ()  # names of Python files that are no unit
     notes: tuple[Message, ...] = ()
     passed_by: tuple[str, ...] = ()  # folders with modules of the same names
+    unread: tuple[str, ...] = ()  # units whose file is there and cannot be read; notes say why
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether something was handed in, and nothing of it can be read."""
+        return bool(self.unread) and self.modules.keys() <= set(self.unread)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 from grader import __version__, given, intake
 from grader.course import Course, CourseError
 from grader.desk import Desk
-from grader.model import Message, say
+from grader.model import Message, lines, say
 
 MANIFEST = "manifest.json"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
@@ -68,13 +68,12 @@ def pack(desk: Desk, out: Path) -> Packed:
         files[path.name] = path.read_bytes()
     if not files:
         names = ", ".join(f"{unit.name}.py" for unit in course.units)
-        raise SubmitError(
-            say(
-                "There is nothing to hand in in {folder}: none of {names}.",
-                folder=str(desk.path),
-                names=names,
-            )
+        nothing = say(
+            "There is nothing to hand in in {folder}: none of {names}.",
+            folder=str(desk.path),
+            names=names,
         )
+        raise SubmitError(lines([nothing, *submission.notes]))
     if out.exists() and not (zipfile.is_zipfile(out) or (out.is_file() and not out.stat().st_size)):
         raise SubmitError(say("{file} is there and is no zip: name another file.", file=str(out)))
     handed_out = given.modules(course)
@@ -83,12 +82,13 @@ def pack(desk: Desk, out: Path) -> Packed:
         unit: given.as_given(course, unit, text, handed_out[unit]) for unit, text in texts.items()
     }
     untouched = [id for ids in open.values() for id in ids]
-    empty = [unit for unit in submission.modules if not desk.texts[unit].strip()]
+    blank = [unit for unit in submission.modules if not desk.texts[unit].strip()]
+    empty = [unit for unit in blank if unit not in submission.unread]
     whole = [
         unit.name
         for unit in course.units
         if unit.name in submission.modules
-        and unit.name not in empty
+        and unit.name not in blank
         and len(open[unit.name]) == len(unit.exercises)
     ]
     _write(out, {MANIFEST: _manifest(course, files, untouched)} | files)
