@@ -6,6 +6,7 @@ import ast
 import base64
 import binascii
 import codecs
+import dis
 import gzip
 import io
 import json
@@ -196,6 +197,12 @@ def _in_two_cells(text: str) -> bytes:
     return json.dumps({"cells": cells}).encode()
 
 
+def _disassembled(text: str) -> str:
+    made = io.StringIO()
+    dis.dis(text, file=made)
+    return made.getvalue()
+
+
 def _uuencoded(data: bytes) -> bytes:
     lines = (binascii.b2a_uu(data[i : i + 45]) for i in range(0, len(data), 45))
     return b"begin 644 a\n" + b"".join(lines) + b"`\nend\n"
@@ -214,6 +221,7 @@ LINES = ATTENTION.split("\n")
 DATA = ATTENTION.encode()
 B64 = base64.b64encode(DATA).decode()
 BODY = _body("solutions/attention.py", "scaled_dot_product_attention")
+ALIKE = str.maketrans("aceopxy", "асеорху")  # Cyrillic
 STUB = (ROOT / "exercises" / "attention.py").read_text(encoding="utf-8")
 RAISE = '    raise NotImplementedError("attention.scaled_dot_product_attention")\n'
 
@@ -258,6 +266,20 @@ PLACES: dict[str, tuple[str, bytes]] = {
     "as bits": ("a.txt", " ".join(f"{byte:08b}" for byte in DATA).encode()),
     "percent-encoded": ("a.txt", urllib.parse.quote(ATTENTION).encode()),
     "packed, in base64": ("a.py", repr(base64.b64encode(zlib.compress(DATA))).encode()),
+    "as a sum of letters": ("a.py", "+".join(f"chr({byte})" for byte in DATA).encode()),
+    "a letter to a line": ("a.txt", "\n".join(ATTENTION).encode()),
+    "a letter to a line, in a text": ("a.txt", ("It is:\n" + "\n".join(ATTENTION)).encode()),
+    "spaced out": ("a.txt", " ".join(ATTENTION).encode()),
+    "in letters that look alike": ("a.txt", ATTENTION.translate(ALIKE).encode()),
+    "as a syntax tree": ("a.txt", ast.dump(ast.parse(ATTENTION)).encode()),
+    "as a syntax tree, indented, in a text": (
+        "a.txt",
+        f"It's this:\n{ast.dump(ast.parse(ATTENTION).body[0], indent=1)}\n- no more".encode(),
+    ),
+    "as a syntax tree, in JSON": (
+        "a.json",
+        json.dumps({"kept": ast.dump(ast.parse(ATTENTION), False)}).encode(),
+    ),
     "backwards": ("a.txt", ATTENTION[::-1].encode()),
     "by rot13": ("a.txt", codecs.encode(ATTENTION, "rot13").encode()),
     "in a traceback": ("log.txt", _listing(BODY).encode()),
@@ -277,6 +299,7 @@ PLACES: dict[str, tuple[str, bytes]] = {
     "in a zip in a zip": ("a.zip", _zip(("b.zip", _zip(("a.txt", DATA))))),
     "in a zip's comment": ("a.zip", _zip(comment=DATA)),
     "behind a zip's end": ("a.zip", _zip(("a.txt", b"nothing")) + DATA),
+    "in the name of a file in a zip": ("a.zip", _zip((BODY.replace("/", "//"), b"x"))),
     "in a tar": ("a.tar.xz", _tar(ATTENTION)),
     "in a gzip": ("a.gz", gzip.compress(DATA)),
     "in a git object": (".git/objects/ab/cdef", _git_object(ATTENTION)),
@@ -320,9 +343,10 @@ def test_a_solution_is_found(check: LeakCheck, place: str) -> None:
         lambda f: _safetensors({}, bytes(64) + pickle.dumps({"kept": [1, 2, 3]})),
         lambda f: _zip(("a.bin", bytes(range(256)))),
         lambda f: base64.b64encode(marshal.dumps(compile(ATTENTION, "", "exec"))),
+        lambda f: _disassembled(ATTENTION).encode(),
     ],
     ids=["pyc", "pickle", "program", "numbers", "pyc among numbers", "pickle among numbers",
-         "numbers in a zip", "code, marshalled, in base64"],
+         "numbers in a zip", "code, marshalled, in base64", "disassembled"],
 )  # fmt: skip
 def test_what_cannot_be_read_may_not_ship(
     check: LeakCheck, tmp_path: Path, make: Callable[[Path], bytes]
