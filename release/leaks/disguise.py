@@ -12,6 +12,7 @@ import re
 import urllib.parse
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from release.leaks.kinds import STRING_LEAST
 
@@ -34,6 +35,10 @@ def variants(text: str) -> Iterator[str]:
     for word, turn in _TURNED.items():
         if word in text:
             yield turn(text)
+    yield from (run.group()[::2] for run in _SPACED.finditer(text))
+    for dumped in _DUMPED.finditer(text):
+        yield from _undumped(text[dumped.start() : text.rfind(")") + 1])
+        break
     if tree is not None:
         return
     lines = text.split("\n")
@@ -55,6 +60,8 @@ def variants(text: str) -> Iterator[str]:
 # The margin of a traceback, a listing, a diff or a quotation.
 _GUTTER = re.compile(r"^\s*(?:(?:-+>|>+|\|)\s*)?(?:\d+(?:[:|]| (?= )|\s)|[+|>-](?=\s)) ?")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7]{3})|(.))", re.S)
+_SPACED = re.compile(r"(?s:.([\n ])(?:.\1){40,})")  # a letter to a line
+_DUMPED = re.compile(r"\b(?:Module|FunctionDef|ClassDef|Return|Assign)\(")  # by `ast.dump`
 _TURNED: dict[str, Callable[[str], str]] = {
     "nruter": lambda text: text[::-1],  # "return", backwards
     "erghea": lambda text: codecs.encode(text, "rot13"),
@@ -66,6 +73,29 @@ def _unescaped(match: re.Match[str]) -> str:
         if digits:
             return chr(int(digits, base))
     return {"n": "\n", "t": "    ", "r": "\n"}.get(match[4], match[4])
+
+
+def _undumped(text: str) -> Iterator[str]:
+    """The code of a syntax tree that is written out."""
+    try:
+        tree = _node(ast.parse(text, mode="eval").body)
+        yield ast.unparse(ast.fix_missing_locations(tree))
+    except (SyntaxError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return  # it only looked like one
+
+
+def _node(written: ast.expr) -> Any:
+    if isinstance(written, ast.List):
+        return [_node(item) for item in written.elts]
+    if not isinstance(written, ast.Call):
+        return ast.literal_eval(written)
+    kind = _KINDS[getattr(written.func, "id", "")]
+    named = {one.arg: _node(one.value) for one in written.keywords if one.arg}
+    return kind(*map(_node, written.args), **named)
+
+
+_KINDS = {name: kind for name, kind in vars(ast).items() if isinstance(kind, type)
+          and issubclass(kind, ast.AST)}  # fmt: skip
 
 
 def _json_texts(text: str) -> list[str] | None:
@@ -148,6 +178,7 @@ _CODES: dict[re.Pattern[str], Callable[[str], bytes]] = {
     re.compile(r"[!-~]{40,}"): base64.b85decode,
     re.compile(r"<~[!-uz\s]{40,}?~>"): lambda run: base64.a85decode(run, adobe=True),
     re.compile(r"(?:\d{1,3}[,\s]+){20,}"): lambda run: _bytes_of(r"\d+", run, 10),
+    re.compile(r"(?:chr\(\d{1,3}\)[\s+,]*){20,}"): lambda run: _bytes_of(r"\d+", run, 10),
     re.compile(r"(?:0x[0-9a-fA-F]{1,2}[,\s]+){20,}"): lambda run: _bytes_of(r"0x(\w+)", run, 16),
     re.compile(r"(?:[01]{8}[,\s]*){20,}"): lambda run: _bytes_of("[01]{8}", run, 2),
     re.compile(r"^begin \d+ .*\n(?:[ -`]*\n)+end$", re.M): lambda run: b"".join(

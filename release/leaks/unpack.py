@@ -21,6 +21,14 @@ _INVISIBLE = re.compile(
 _TYPESET = str.maketrans(
     "\u2010\u2011\u2012\u2013\u2014\u2212\u2018\u2019\u201c\u201d", "------''\"\""
 )
+# Letters of other alphabets that look like Latin ones: Unicode's confusables, as far as they stand
+# on a keyboard.
+_ALIKE = {
+    **str.maketrans("асеорхуіјѕԁһԛԝАВЕКМНОРСТХІЈЅ", "aceopxyijsdhqwABEKMHOPCTXIJS"),
+    **str.maketrans("αονρΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", "aovpABEHIKMNOPTXYZ"),
+}
+# Bytecode as `dis` prints it.
+_DISASSEMBLED = re.compile(r"(?:\b(?:LOAD|STORE|CALL|RETURN)_[A-Z_]+[^\n]*\n(?:[^\n]*\n)??){6}")
 
 
 @dataclass
@@ -104,7 +112,7 @@ class _Unpacker:
 
     def text(self, text: str, depth: int, where: str) -> None:
         """Keep a text, its variants, and what is coded in it."""
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_TYPESET)
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_TYPESET | _ALIKE)
         if not text.strip() or text in self._seen:
             return
         self._seen.add(text)
@@ -112,6 +120,8 @@ class _Unpacker:
         if depth > _DEPTH_MOST:
             self.problem(where, "its texts are coded too deep to be looked through")
             return
+        if _DISASSEMBLED.search(text):
+            self.problem(where, "disassembled code may not ship")
         for variant in disguise.variants(text):
             self.text(variant, depth + 1, where)
         for part, must in disguise.coded(text):
