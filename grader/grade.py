@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class Graded:
         Raises:
             IntakeError: it is no longer what it was when the class was read.
         """
-        submission = intake.read(self.path, course.definitions, self.id)
+        submission = _read(self.path, course, self.id)
         if record.digest(submission) != self.digest:
             raise IntakeError(f"{self.path.name} has changed meanwhile: grade again.")
         return submission
@@ -197,13 +197,20 @@ def read_class(folder: Path, course: Course, assignment: str = "") -> list[Grade
     found = []
     for id, path in intake.discover(folder, assignment):
         try:
-            submission = intake.read(path, course.definitions, id)
+            submission = _read(path, course, id)
             problems = submission.notes if submission.unreadable else ()
             digest = record.digest(submission)
             found.append(Graded(id, path, digest, submission.passed_by, problems))
         except IntakeError as error:
             found.append(Graded(id, path, problems=(say("{text}", text=str(error)),)))
     return found
+
+
+def _read(path: Path, course: Course, id: str) -> Submission:
+    """What was handed in; a unit that cannot be read was not, and a sound one stands in for it."""
+    found = intake.read(path, course.definitions, id)
+    read = {unit: module for unit, module in found.modules.items() if unit not in found.unread}
+    return replace(found, modules=read)
 
 
 def grade(
