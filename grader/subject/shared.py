@@ -3,7 +3,8 @@
 A module that takes torch out of `sys.modules`, or puts something of its own in the place of a
 function of torch, breaks the judge and every unit after it, and the grader would take the blame. So
 after each import what was there is put back, and the import is at fault. What a module adds is its
-own business, as is how a tensor is shown, and what torch does to itself: its compiler wraps some.
+own business, as is how a tensor is shown, and what torch does to itself: its compiler wraps some
+functions, and a default dtype sets `torch.Storage`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from grader.subject.faults import Fault
 
 _MISSING = object()
-_SHOWN = {"__repr__", "__str__", "__format__"}
+_ANYBODYS = {"__repr__", "__str__", "__format__", "__loader__", "__spec__"}  # a reload's, too
 _SETTINGS = (type(None), bool, int, float, str, tuple, list, dict, set)
 _BUILTINS = vars(builtins)
 _TORCH = str(Path(torch.__file__).parent)
@@ -94,7 +95,12 @@ class _Place:
         changed = []
         for name, before in self._before.items():
             value = now.get(name, _MISSING)
-            if value is before or isinstance(before, _SETTINGS) or name in _SHOWN or _torchs(value):
+            if (
+                value is before
+                or isinstance(before, _SETTINGS)
+                or name in _ANYBODYS
+                or _torchs(value)
+            ):
                 continue
             self._put(name, self._own.get(name, _MISSING))
             changed.append(self._form.format(name))
@@ -106,7 +112,9 @@ def _set_module(name: str, module: Any) -> None:
 
 
 def _torchs(value: Any) -> bool:
-    """Whether torch itself has written this function."""
+    """Whether torch itself has written this function or class."""
+    if isinstance(value, type):
+        return str(value.__module__).startswith("torch")
     code = getattr(value, "__code__", None)
     return code is not None and code.co_filename.startswith(_TORCH)
 

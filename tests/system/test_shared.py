@@ -23,13 +23,11 @@ MEDDLING = {
 }
 # What is added, shown otherwise, or one's own, is nobody else's business.
 HARMLESS = """
-import importlib
 torch.Tensor.mine = lambda self: self
 torch.Tensor.__repr__ = lambda self: "a tensor"
 torch.compile(stable_softmax)
 torch.set_default_device("cpu")
 torch.set_default_dtype(torch.float64)
-importlib.reload(torch.nn.functional)
 """
 STAND_IN = "\nimport sys\nsys.modules[__name__] = 3\n"
 
