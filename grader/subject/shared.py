@@ -43,16 +43,22 @@ class Shared:
         Raises:
             Fault: it has changed what is everyone's; that is as before.
         """
+        self._put_back()  # what a function of another unit has changed is not this one's fault
+        modes = _modes()  # a function that is being watched may import
         try:
             yield
         finally:
-            found = _BUILTINS.copy()
-            _BUILTINS.update(self._builtins)  # first: without them nothing below works
-            changed = [f"builtins.{n}" for n, v in self._builtins.items() if found.get(n) is not v]
-            changed += [name for place in self._places for name in place.put_back()]
-            changed += _modes_ended()
+            changed = self._put_back() + _modes_ended(modes)
             if changed:
                 raise Fault("shared", {"unit": unit, "name": changed[0]})
+
+    def _put_back(self) -> list[str]:
+        """Make everything as it was; the names of what was not."""
+        found = _BUILTINS.copy()
+        _BUILTINS.update(self._builtins)  # first: without them nothing below works
+        changed = [f"builtins.{n}" for n, v in self._builtins.items() if found.get(n) is not v]
+        changed += [name for place in self._places for name in place.put_back()]
+        return changed
 
 
 class _Place:
@@ -119,17 +125,22 @@ def _torchs(value: Any) -> bool:
     return code is not None and code.co_filename.startswith(_TORCH)
 
 
-def _modes_ended() -> list[str]:
-    """End what is on for all that torch does, a default device among it; what matters of that."""
+def _modes() -> tuple[int, int]:
+    """How many modes are on for all that torch does; a default device is one."""
+    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+
+
+def _modes_ended(before: tuple[int, int]) -> list[str]:
+    """End those that were not on before; what matters of that."""
     found = []
-    if torch._C._len_torch_function_stack():
+    if _modes()[0] > before[0]:
         if torch.get_default_device().type != "cpu":
             found.append("torch.get_default_device()")
         torch.set_default_device(None)
-    while torch._C._len_torch_function_stack():
+    while _modes()[0] > before[0]:
         torch._C._pop_torch_function_stack()
         found.append("torch's modes")
-    while torch._C._len_torch_dispatch_stack():
+    while _modes()[1] > before[1]:
         torch._C._pop_torch_dispatch_stack(None)
         found.append("torch's modes")
     return found

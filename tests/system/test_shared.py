@@ -9,9 +9,13 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 from grader.course import ROOT, Course
 from grader.judge import bank
+from grader.subject.faults import Fault
+from grader.subject.host import Host
+from grader.subject.shared import Shared
 
 # unit -> a line at the end of the reference's module, and what the report names
 MEDDLING = {
@@ -28,6 +32,10 @@ torch.Tensor.__repr__ = lambda self: "a tensor"
 torch.compile(stable_softmax)
 torch.set_default_device("cpu")
 torch.set_default_dtype(torch.float64)
+
+def stable_softmax(scores, dim=-1, right=stable_softmax):
+    torch.Tensor.cumsum = None  # who is imported next has not done it
+    return right(scores, dim)
 """
 STAND_IN = "\nimport sys\nsys.modules[__name__] = 3\n"
 
@@ -49,7 +57,7 @@ def units(course: Course, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         encoding="utf-8",
         timeout=300,
     )
-    assert done.stderr == ""
+    assert "Traceback" not in done.stderr
     result = json.loads(done.stdout)
     assert result["status"] == "graded"
     found: dict[str, list[Any]] = {}
@@ -75,3 +83,13 @@ def test_a_module_that_puts_something_else_in_its_place(units) -> None:
     checks = [check for e in units["limits"] for check in e["checks"]]
     assert {check["outcome"] for check in checks} <= {"not_attempted", "blocked"}
     assert checks[0]["message"].startswith("There is no `")
+
+
+def test_an_import_inside_of_a_watched_call_does_not_end_the_watch(submit) -> None:
+    text = "def f(x):\n    from . import masks\n    return x.softmax(-1)\n"
+    submission = submit(attention=text, masks="y = 1\n")
+    host = Host(submission, ["attention", "masks"], around=Shared().importing)
+    call = {"target": ["attention", "f"], "args": [torch.ones(2)], "kwargs": {}}
+    with pytest.raises(Fault) as caught:
+        host.perform("call", **call, forbidden=["_softmax"])
+    assert caught.value.kind == "forbidden"
