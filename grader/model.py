@@ -139,7 +139,8 @@ class CheckResult:
     # Of these, where a value was judged: by id; and the checks that it is known to fail
     suspects: Mapping[str, Suspect] = field(default_factory=dict)
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    telling: bool = False  # that value is one that little else would give
+    varied: bool = False  # that value is not the same number everywhere
+    telling: bool = False  # it is one that little else would give
     printed: str = ""
     # What was expected and found, to be drawn: no part of what makes two failures alike
     picture: Mapping[str, Any] | None = field(default=None, compare=False)
