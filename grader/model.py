@@ -68,6 +68,33 @@ def say(text: str, /, **args: Any) -> Message:
     return Message(text, args)
 
 
+# Of the system's words, those that people meet; named here for the catalogue.
+SYSTEM_SAYS = (
+    say("No space left on device"),
+    say("Disk quota exceeded"),
+    say("Permission denied"),
+    say("Read-only file system"),
+    say("No such file or directory"),
+    say("Is a directory"),
+    say("Not a directory"),
+    say("File is not a zip file"),
+)
+
+
+def what(error: BaseException) -> Message:
+    """What an exception says; the system's words are translated where the catalogue has them.
+
+    >>> str(what(PermissionError(13, "Permission denied", "attention.py")))
+    'attention.py: Permission denied'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        words = Message(error.strerror)
+        file = error.filename
+        return words if file is None else say("{file}: {what}", file=str(file), what=words)
+    first: Any = error.args[0] if error.args else ""
+    return first if isinstance(first, Message) else Message(str(error))
+
+
 def listed(phrases: Sequence[Message]) -> Message:
     """Phrases with commas between them.
 

@@ -28,12 +28,18 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.intake import printable
-from grader.model import Message, Outcome, Submission
+from grader.model import Message, Outcome, Submission, say
 from grader.report.language import Language
 from grader.score import Score
 
 RESULT, REPORT = "result.json", "report.html"
 
+# What people read of a status; grades.csv and result.json have its name.
+SPELLED = {
+    "graded": say("graded"),
+    "ungraded": say("ungraded"),
+    "unreadable": say("unreadable"),
+}
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
 
@@ -128,13 +134,13 @@ def replace(path: Path, text: str) -> None:
         raise
 
 
-def show(console: Console, lines: Iterable[Line]) -> None:
+def show(console: Console, lines: Iterable[Line], language: Language) -> None:
     """Print the class as a table: who earned what, and where each first lost points."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("submission", overflow="fold")
-    table.add_column("points", justify="right")
-    table.add_column("passed", justify="right")
-    table.add_column("first open", overflow="fold")
+    table.add_column(language("submission"), overflow="fold")
+    table.add_column(language("points"), justify="right")
+    table.add_column(language("passed"), justify="right")
+    table.add_column(language("first open"), overflow="fold")
     for line in lines:
         table.add_row(Text(printable(line.id)), *line.shown)
     console.print(table)
@@ -145,7 +151,9 @@ def _shown(row: Row, language: Language) -> list[Text]:
         words = "; ".join(language.render(note) for note in row.notes)
         return [Text("-"), Text("-"), Text(words, "yellow")]
     passed = sum(e.passed for e in row.score.exercises)
-    points = f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
+    points = f"{row.score.score:g} / {row.score.max_score:g}"
+    if not row.score.graded:
+        points = language.render(SPELLED[row.status])
     return [
         Text(points, _STYLES[row.status]),
         Text(f"{passed} / {len(row.score.exercises)}"),

@@ -17,6 +17,7 @@ from grader import checkup, cli
 from grader.checkup import NOTE, OK, WRONG, Finding
 from grader.course import ROOT
 from grader.machine import PACKAGES, Machine
+from grader.model import Message
 from grader.report.language import Language
 
 EN = Language("en")
@@ -260,7 +261,7 @@ def test_a_python_that_is_too_old_can_read_the_doctor(name: str) -> None:
 def test_what_only_instructors_lack_is_no_fault_of_a_student_s(state, monkeypatch, capsys) -> None:
     from grader import walls
 
-    found = [walls.Finding("read a file", True, state, "it could", "install it")]
+    found = [walls.Finding("read a file", True, state, Message("it could"), Message("install it"))]
     absent = state == "absent"
     monkeypatch.setattr(checkup, "show", lambda language: 0)
     monkeypatch.setattr(walls, "examine", lambda: found)
