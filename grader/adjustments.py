@@ -60,7 +60,7 @@ def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjus
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, IsADirectoryError) as error:
-        words = say("it must be a text file in UTF-8 ({error})", error=what(error))
+        words = say("it must be a text file in UTF-8 ({error})", error=what(error, path))
         raise AdjustmentError(say("{file}: {what}", file=str(path), what=words)) from None
     rows = csv.DictReader(io.StringIO(text, newline=""), restval="")
     if rows.fieldnames is None or set(_COLUMNS) - set(rows.fieldnames):

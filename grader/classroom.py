@@ -26,6 +26,7 @@ from grader.model import CheckResult, Message, Submission, say, what
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
 from grader.report.language import Language
+from grader.report.words import STATUSES
 from grader.score import score
 from grader.subject import endings
 from grader.subject.sandbox import Sandbox
@@ -130,7 +131,7 @@ def run(
     console.print(f"\n{words}", style="bold", markup=False)
     for line in lines:
         if line.status != "graded":
-            words = language.render(gradebook.SPELLED[line.status])
+            words = language.render(STATUSES[line.status])
             words = language("{file}: {what}", file=intake.printable(line.id), what=words)
             console.print(words, style="yellow", markup=False)
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
@@ -260,7 +261,9 @@ def _alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / ".lock").open("w")
     except OSError as error:
-        words = say("Results cannot be written to {out}: {error}", out=str(out), error=what(error))
+        words = say(
+            "Results cannot be written to {out}: {error}", out=str(out), error=what(error, out)
+        )
         raise ClassroomError(words) from None
     with lock:
         deadline = time.monotonic() + _ENDING_SECONDS

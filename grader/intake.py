@@ -107,8 +107,7 @@ def _read_path(path: Path, units: Units, id: str, place: str) -> Submission:
         with _Folder(path) if path.is_dir() else _Zip(path) as files:
             return _read(files, units, id, place, notes)
     except Exception as error:  # what a broken archive can raise has no end: zlib, lzma, unicode
-        name, why = printable(path.name), what(error)
-        why = Message(printable(why.text), {k: printable(str(v)) for k, v in why.args.items()})
+        name, why = printable(path.name), _shown(what(error, path))
         raise IntakeError(say("{file} cannot be read: {error}", file=name, error=why)) from None
 
 
@@ -327,6 +326,13 @@ def _listed(names: Sequence[str]) -> str:
 def printable(text: str) -> str:
     """A name as a terminal can take it."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _shown(message: Message) -> Message:
+    """A message as a terminal can take it, whatever names are in it."""
+    args = {k: _shown(v) if isinstance(v, Message) else printable(str(v))
+            for k, v in message.args.items()}  # fmt: skip
+    return Message(printable(message.text), args)
 
 
 def _text(name: str) -> str:

@@ -81,16 +81,21 @@ SYSTEM_SAYS = (
 )
 
 
-def what(error: BaseException) -> Message:
+def what(error: BaseException, named: object = None) -> Message:
     """What an exception says; the system's words are translated where the catalogue has them.
+
+    Args:
+        error: the exception.
+        named: a file that need not be named again.
 
     >>> str(what(PermissionError(13, "Permission denied", "attention.py")))
     'attention.py: Permission denied'
     """
     if isinstance(error, OSError) and error.strerror:
         words = Message(error.strerror)
-        file = error.filename
-        return words if file is None else say("{file}: {what}", file=str(file), what=words)
+        if error.filename is None or str(error.filename) == str(named):
+            return words
+        return say("{file}: {what}", file=str(error.filename), what=words)
     first: Any = error.args[0] if error.args else ""
     return first if isinstance(first, Message) else Message(str(error))
 

@@ -28,18 +28,13 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.intake import printable
-from grader.model import Message, Outcome, Submission, say
+from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
+from grader.report.words import OUTCOMES, STATUSES
 from grader.score import Score
 
 RESULT, REPORT = "result.json", "report.html"
 
-# What people read of a status; grades.csv and result.json have its name.
-SPELLED = {
-    "graded": say("graded"),
-    "ungraded": say("ungraded"),
-    "unreadable": say("unreadable"),
-}
 _STYLES = {"graded": "", "ungraded": "yellow", "unreadable": "yellow"}
 
 
@@ -153,7 +148,7 @@ def _shown(row: Row, language: Language) -> list[Text]:
     passed = sum(e.passed for e in row.score.exercises)
     points = f"{row.score.score:g} / {row.score.max_score:g}"
     if not row.score.graded:
-        points = language.render(SPELLED[row.status])
+        points = language.render(STATUSES[row.status])
     return [
         Text(points, _STYLES[row.status]),
         Text(f"{passed} / {len(row.score.exercises)}"),
@@ -168,7 +163,6 @@ def _first_open(score: Score, language: Language) -> Text:
                 words = (
                     language.render(check.message[0]) if check.message else language(check.title)
                 )
-                return Text.assemble(
-                    exercise.exercise.id, " ", (check.outcome.value, "red"), f"\n{words}"
-                )
+                outcome = language.render(OUTCOMES[check.outcome])
+                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), f"\n{words}")
     return Text("")

@@ -123,7 +123,7 @@ def _read(path: Path) -> list[Row]:
         words = say(
             "{file} cannot be read as a CSV file in UTF-8: {error}",
             file=str(path),
-            error=what(error),
+            error=what(error, path),
         )
         raise ExportError(words) from None
     first = text.partition("\n")[0]
@@ -133,7 +133,7 @@ def _read(path: Path) -> list[Row]:
         return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
     except csv.Error as error:
         words = say(
-            "{file} cannot be read as a CSV file: {error}", file=str(path), error=what(error)
+            "{file} cannot be read as a CSV file: {error}", file=str(path), error=what(error, path)
         )
         raise ExportError(words) from None
 

@@ -60,7 +60,9 @@ def read(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         words = say(
-            "{file} cannot be read: {error}. Run `grade` again.", file=str(path), error=what(error)
+            "{file} cannot be read: {error}. Run `grade` again.",
+            file=str(path),
+            error=what(error, path),
         )
         raise CourseError(words) from None
     if not isinstance(data, dict) or data.get("schema") != 1:

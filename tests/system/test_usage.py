@@ -22,6 +22,7 @@ from grader.course import ROOT
 from grader.model import say, what
 from grader.report import gradebook, usage
 from grader.report.language import Language, columns
+from grader.report.words import STATUSES
 from release.student import COMMANDS
 
 ALL = sorted(path.stem for path in (ROOT / "grader" / "commands").glob("[!_]*.py"))
@@ -166,6 +167,19 @@ def test_a_broken_zip_is_told_in_chinese(tmp_path: Path) -> None:
     assert Language("zh").render(what(caught.value)) == "无法读取 ada.zip：文件不是 zip"
 
 
+def test_a_file_that_may_not_be_read_is_told_in_chinese(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "attention.py").touch()
+
+    def refuse(self: object, name: str, most: int) -> bytes:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(intake._Folder, "read", refuse)
+    with pytest.raises(intake.IntakeError) as caught:
+        intake.read_folder(tmp_path, ["attention"])
+    words = f"无法读取 {tmp_path.name}：attention.py：没有权限"
+    assert Language("zh").render(what(caught.value)) == words
+
+
 def test_braces_in_a_name_are_no_placeholders(tmp_path: Path) -> None:
     (tmp_path / "{ada}.zip").write_bytes(b"PK")
     with pytest.raises(intake.IntakeError) as caught:
@@ -223,7 +237,7 @@ def test_a_class_s_table_is_in_chinese() -> None:
     gradebook.show(console, lines, Language("zh"))
     head = console.file.getvalue().splitlines()[0].split()  # type: ignore[attr-defined]
     assert head == ["提交", "分数", "通过", "第一处未通过"]
-    assert Language("zh").render(gradebook.SPELLED["ungraded"]) == "未评分"
+    assert Language("zh").render(STATUSES["ungraded"]) == "未评分"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there are no walls")
