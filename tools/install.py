@@ -368,7 +368,11 @@ def tell(message: Message) -> None:
 def tick(seconds: float | None) -> None:
     """Show on a terminal that time passes; None wipes it away."""
     if sys.stderr.isatty():
-        text = "" if seconds is None else f"  {seconds // 60:.0f} min {seconds % 60:02.0f} s"
+        text = ""
+        if seconds is not None:
+            minutes, rest = divmod(round(seconds), 60)
+            words = say("  {minutes} min {seconds} s", minutes=minutes, seconds=f"{rest:02}")
+            text = Language().render(words)
         print(f"\r{text:20}\r", end=text and "", file=sys.stderr, flush=True)
 
 

@@ -225,6 +225,15 @@ def test_the_doctor_needs_no_packages() -> None:
     assert "wrong" in run.stdout.splitlines()[-1]
 
 
+def test_other_commands_lead_there_in_chinese(monkeypatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "zh")
+    told = bare("check").stderr
+    assert told.startswith("课程有自己的 Python：请运行 `make check`")
+    monkeypatch.setenv("LANGUAGE", "en")
+    assert bare("check", "--lang", "zh").stderr == told
+    assert bare("--lang", "zh", "doctor").stdout == bare("doctor", "--lang", "zh").stdout
+
+
 def test_other_commands_lead_there() -> None:
     run = bare("check")
     assert (run.returncode, run.stdout) == (1, "")

@@ -263,6 +263,18 @@ def test_walls_are_in_chinese(monkeypatch, capsys) -> None:
     assert not ENGLISH.search(out)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it is tried where it could grade")
+def test_where_there_are_no_walls_grade_says_so(tmp_path: Path, monkeypatch, capsys) -> None:
+    from grader.subject import sandbox
+
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    monkeypatch.setattr("grader.walls.examine", lambda **how: [])
+    monkeypatch.setattr(sandbox.sys, "platform", "darwin")
+    words = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--lang", "zh"]
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.startswith("在沙箱里评分需要 Linux。")
+
+
 def test_windows_name_of_a_language_is_understood(monkeypatch) -> None:
     for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
