@@ -321,7 +321,7 @@ class Marker:
                 if path:
                     with contextlib.suppress(OSError):  # a full disk: then they are made again
                         replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
-            self._known[exercise] = Known(signatures, bank.titles(mistakes))
+            self._known[exercise] = Known(signatures, bank.suspects(mistakes))
         return self._known[exercise]
 
 

@@ -12,7 +12,11 @@ from grader.naming import named
 
 @dataclass(frozen=True)
 class ExerciseScore:
-    """What one exercise earned: the points of each clause whose checks all passed."""
+    """What one exercise earned: the points of each clause whose checks all passed.
+
+    One mistake costs once. Where one known mistake accounts for all that failed, the clause that it
+    breaks is lost, and the others keep their points: mended there, they hold.
+    """
 
     exercise: Exercise
     checks: tuple[CheckResult, ...]
@@ -40,7 +44,8 @@ class ExerciseScore:
 
     @property
     def _lost(self) -> set[int]:
-        return {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
+        failed = (check for check in self.checks if check.outcome is not Outcome.PASSED)
+        return {check.breaks or check.clause for check in failed}
 
     @property
     def score(self) -> float:

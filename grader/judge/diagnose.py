@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.tolerance import budget
-from grader.model import CheckResult, Outcome
+from grader.model import CheckResult, Outcome, Suspect
 
 _MOST = 1 << 16  # entries, or characters
 
@@ -68,16 +68,16 @@ class Known:
 
     Args:
         signatures: check -> how each mistake fails it, where it does.
-        titles: mistake -> title and hint.
+        suspects: mistake -> what a report needs of it.
     """
 
     def __init__(
         self,
         signatures: Mapping[str, Sequence[tuple[str, Signature]]],
-        titles: Mapping[str, tuple[str, str]],
+        suspects: Mapping[str, Suspect],
     ):
         self._signatures = signatures
-        self._titles = titles
+        self._suspects = suspects
         self._found_in: dict[str, list[str]] = {}
         for check, given in signatures.items():
             for mistake, _ in given:
@@ -93,7 +93,7 @@ class Known:
         return replace(
             result,
             alike=alike,
-            suspects={mistake: self._titles[mistake] for mistake in suspects},
+            suspects={mistake: self._suspects[mistake] for mistake in suspects},
             found_in={mistake: self._found_in[mistake] for mistake in suspects},
             telling=bool(suspects) and signature.tells,
         )

@@ -13,7 +13,7 @@ from grader.course import Exercise
 from grader.desk import Upcoming
 from grader.model import PRINTED_MOST, CheckResult, Message, Outcome, Submission, say
 from grader.report import pictures
-from grader.report.cause import cause
+from grader.report.cause import cause, once
 from grader.report.language import Language
 from grader.report.wrapping import wrap
 from grader.score import ExerciseScore, Score
@@ -103,6 +103,10 @@ class Terminal:
         if exercise.at_fault and exercise.untouched is None:
             words = self._say("(points come once the fault is gone: once clause 1 holds)")
             self._write(Text(words, "dim"), 6)
+        failed = [c for c in exercise.checks if c.outcome is not Outcome.PASSED]
+        spared = once((check.clause, check.breaks) for check in failed)
+        if spared and not exercise.at_fault:
+            self._write(Text(self._say.render(spared), "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)

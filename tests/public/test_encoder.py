@@ -323,9 +323,10 @@ def test_real_tokens_see_each_other(subject, draw):
 def test_any_number_is_padding(subject, draw):
     """Swap 0 and 5 in pad_id, token ids and embedding: the result is the same"""
     ids = draw.tokens(4, 7, 11, pad_id=5)
-    ids[:, 2], ids[:2, 4] = 0, 5
+    ids[:, 1], ids[:, 2], ids[:2, 4] = 3, 0, 5
     encoder = _encoder(subject, draw, 1, pad_id=5)
     weights = _weights(draw, encoder)
+    weights["embedding.weight"][3] = 0  # which is no padding either
     found = encoder.load(weights)(ids)
     swapped = torch.tensor([5, 1, 2, 3, 4, 0, 6, 7, 8, 9, 10])
     weights["embedding.weight"] = weights["embedding.weight"][swapped]
