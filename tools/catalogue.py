@@ -33,6 +33,7 @@ LOCALE = ROOT / "grader" / "locale"
 KEYWORDS = {"say": None, "_say": None, "language": None, "_Attack": None}
 IN_MAKEFILE = re.compile(r"^[a-z-]+:.*## (.+)$|\\t([^\\%]+)\\n|\$\(call told,([^)]+)\)", re.M)
 COMMANDS = sorted((ROOT / "grader" / "commands").glob("*.py"))
+MAINS = [ROOT / name for name in ("grader/cli.py", "release/__main__.py", "tools/install.py")]
 METHODS = [("**.py", "python"), ("**/templates/*.html", "jinja2")]
 _THEN = datetime(2026, 1, 1, tzinfo=timezone.utc)  # or no two compilations would be the same
 
@@ -47,12 +48,12 @@ def _grader() -> Catalog:
     from grader.judge import bank
 
     catalogue = Catalog(project="before-transformers", charset="utf-8")
-    for folder in ("grader", "tools"):
+    for folder in ("grader", "release", "tools"):
         for name, _line, message, *_ in extract_from_dir(
             ROOT / folder, method_map=METHODS, keywords=KEYWORDS
         ):
             catalogue.add(message, locations=[(f"{folder}/{name}", 0)])
-    for path in (ROOT / "grader" / "cli.py", ROOT / "tools" / "install.py", *COMMANDS):
+    for path in (*MAINS, *COMMANDS):
         for text in _helps(path):
             catalogue.add(text, locations=[(path.relative_to(ROOT).as_posix(), 0)])
     for found in IN_MAKEFILE.finditer((ROOT / "Makefile").read_text(encoding="utf-8")):
