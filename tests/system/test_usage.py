@@ -309,7 +309,7 @@ def test_make_s_help_is_in_chinese() -> None:
     lines = list(filter(None, done.stdout.splitlines()))
     assert all(map(CHINESE.search, lines))
     assert not ENGLISH.search(done.stdout)
-    assert max(map(columns, lines)) <= 90
+    assert max(map(columns, lines)) <= 80
     assert {line.split()[1] for line in lines if line.startswith("  make")} >= set(COMMANDS)
 
 
