@@ -68,6 +68,38 @@ def say(text: str, /, **args: Any) -> Message:
     return Message(text, args)
 
 
+# Of the system's words, those that people meet; named here for the catalogue.
+SYSTEM_SAYS = (
+    say("No space left on device"),
+    say("Disk quota exceeded"),
+    say("Permission denied"),
+    say("Read-only file system"),
+    say("No such file or directory"),
+    say("Is a directory"),
+    say("Not a directory"),
+    say("File is not a zip file"),
+)
+
+
+def what(error: BaseException, named: object = None) -> Message:
+    """What an exception says; the system's words are translated where the catalogue has them.
+
+    Args:
+        error: the exception.
+        named: a file that need not be named again.
+
+    >>> str(what(PermissionError(13, "Permission denied", "attention.py")))
+    'attention.py: Permission denied'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        words = Message(error.strerror)
+        if error.filename is None or str(error.filename) == str(named):
+            return words
+        return say("{file}: {what}", file=str(error.filename), what=words)
+    first: Any = error.args[0] if error.args else ""
+    return first if isinstance(first, Message) else Message(str(error))
+
+
 def listed(phrases: Sequence[Message]) -> Message:
     """Phrases with commas between them.
 
