@@ -55,26 +55,15 @@ CONSTRAINTS ?= constraints.txt
 # 'a b' -> 'a b' as one word for sh, whatever is in it
 quote = '$(subst ','\'',$(1))'
 
-# ---- what would be passed over in silence, or refused too late -----------------------------------
-
-SMALL := $(strip $(foreach name,only exercises check again torch python,$(if $(filter command,$(origin $(name))),$(name))))
-ifneq ($(SMALL),)
-$(error In capitals, please: make $(MAKECMDGOALS) $(foreach name,$(SMALL),$(shell echo $(name) | tr a-z A-Z)=$(call quote,$($(name)))))
-endif
-
-# make check attention
-ifneq ($(word 2,$(MAKECMDGOALS)),)
-NAMES := $(filter-out $(shell awk -F : '/^[a-z-]+:/ { print $$1 }' Makefile),$(MAKECMDGOALS))
-ifneq ($(filter-out .%,$(NAMES)),)
-$(error Say which after ONLY=, please: make $(filter-out $(NAMES),$(MAKECMDGOALS)) ONLY=$(if $(word 2,$(NAMES)),"$(NAMES)",$(NAMES)))
-endif
-endif
-
 # ---- set-up -------------------------------------------------------------------------------------
 
 PYTHONS := python3 python python3.15 python3.14 python3.13 python3.12 python3.11 python3.10 py
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 10))
 FIND_PYTHON = for p in $(PYTHONS); do $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $$p && break; done
+
+# Of what is piped into it, what follows a tab comes out in the reader's language.
+TELL = $(if $(PYTHON),$(PYTHON) tools/tell.py,tr -d '\t')
+told = $(shell printf '\t%s\n' $(call quote,$(1)) | $(TELL))
 
 ifeq ($(OS),Windows_NT)
 RUN := .venv/Scripts/python.exe
@@ -106,10 +95,12 @@ endif
 ONLY_THESE = $(foreach target,$(ONLY),$(call quote,$(target)))
 THERE = $(if $(EXERCISES),--path $(call quote,$(EXERCISES)))
 
+# In both languages: without a Python, nothing translates.
 define set-up
 @$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { \
   echo "This course needs Python 3.10 or newer. $(if $(PYTHON),$(PYTHON) is none; it says: $$($(PYTHON) --version 2>&1 | tail -n 1),There is none among: $(PYTHONS))"; \
   echo "Install one from https://www.python.org/downloads, or name one that you have: make $(MAKECMDGOALS) PYTHON=python3.12"; \
+  echo "课程需要 Python 3.10 或更新的版本：请从 https://www.python.org/downloads 安装，或者指定已有的一个：make $(MAKECMDGOALS) PYTHON=python3.12"; \
   exit 1; } >&2
 @$(PYTHON) tools/set_up.py $(1) --constraints $(call quote,$(CONSTRAINTS)) \
   $(if $(TORCH),--torch $(call quote,$(TORCH))) $(if $(filter command,$(origin PYTHON)),--this-python)
@@ -133,17 +124,33 @@ $(WRITING): $(INPUTS)
 .PHONY: ask
 ask:
 
+# ---- what would be passed over in silence, or refused too late -----------------------------------
+
+SMALL := $(strip $(foreach name,only exercises check again torch python,$(if $(filter command,$(origin $(name))),$(name))))
+ifneq ($(SMALL),)
+$(error $(call told,Please write it in capitals:) make $(MAKECMDGOALS) $(foreach name,$(SMALL),$(shell echo $(name) | tr a-z A-Z)=$(call quote,$($(name)))))
+endif
+
+# make check attention
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+NAMES := $(filter-out $(shell awk -F : '/^[a-z-]+:/ { print $$1 }' Makefile),$(MAKECMDGOALS))
+ifneq ($(filter-out .%,$(NAMES)),)
+$(error $(call told,Please say which after ONLY=:) make $(filter-out $(NAMES),$(MAKECMDGOALS)) ONLY=$(if $(word 2,$(NAMES)),"$(NAMES)",$(NAMES)))
+endif
+endif
+
 # ---- targets ------------------------------------------------------------------------------------
 
 .PHONY: help check watch hint progress reset compare submit doctor lab clean
 
 help: ## list what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
-	@echo
-	@echo "  make check ONLY=attention    one unit, or ONLY=attention.stable_softmax"
-	@echo "  make check TORCH=cpu         on Linux: torch without CUDA, a small download (said once)"
-	@echo
-	@echo "Each installs what it needs into .venv, once. The Makefile's head tells what else can be set."
+	@{ awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  \t%s\n", $$1, $$2 }' Makefile; \
+	echo; \
+	printf '  make check ONLY=attention    \tone unit, or ONLY=attention.stable_softmax\n'; \
+	printf '  make check TORCH=cpu         \ton Linux: torch without CUDA, a small download (said once)\n'; \
+	echo; \
+	printf '\tEach installs what it needs into .venv, once.\n'; \
+	printf '\tWhat else can be set is told in the first lines of the Makefile.\n'; } | $(TELL)
 
 check: $(CORE) ## check your exercises
 	@$(RUN) -m grader check $(ONLY_THESE) $(THERE)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.course import Course, CourseError
-from grader.model import CheckResult, Message, Outcome, say
+from grader.model import CheckResult, Message, Outcome, say, what
 from grader.score import ExerciseScore, Score
 
 _COLUMNS = ["submission", "kind", "target", "value", "reason"]
@@ -60,12 +60,14 @@ def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjus
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, IsADirectoryError) as error:
-        raise AdjustmentError(f"{path}: it must be a text file in UTF-8 ({error})") from None
+        words = say("it must be a text file in UTF-8 ({error})", error=what(error, path))
+        raise AdjustmentError(say("{file}: {what}", file=str(path), what=words)) from None
     rows = csv.DictReader(io.StringIO(text, newline=""), restval="")
     if rows.fieldnames is None or set(_COLUMNS) - set(rows.fieldnames):
-        raise AdjustmentError(
-            f"{path}: its first line must be {','.join(_COLUMNS)}, with commas between"
+        words = say(
+            "its first line must be {columns}, with commas between", columns=",".join(_COLUMNS)
         )
+        raise AdjustmentError(say("{file}: {what}", file=str(path), what=words))
     return [_adjustment(path, rows.line_num, row, course, submissions) for row in rows]
 
 
@@ -87,8 +89,14 @@ def hold(
         graded = a.target.split("/")[0] in exercises
         if a.kind == "void" and graded and a.target not in checks:
             near = difflib.get_close_matches(a.target, checks, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else "each result.json lists them"
-            raise AdjustmentError(f"{path}: there is no check {a.target!r}; {advice}")
+            words = say("there is no check {name!r}; each result.json lists them", name=a.target)
+            if near:
+                words = say(
+                    "there is no check {name!r}; did you mean {near!r}?",
+                    name=a.target,
+                    near=near[0],
+                )
+            raise AdjustmentError(say("{file}: {what}", file=str(path), what=words))
 
 
 def _adjustment(
@@ -97,27 +105,30 @@ def _adjustment(
     who, kind, target = (row[name].strip() for name in ("submission", "kind", "target"))
     exercise = target.split("/")[0]
 
-    def wrong(words: str) -> AdjustmentError:
-        return AdjustmentError(f"{path}, line {line}: {words}")
+    def wrong(words: Message) -> AdjustmentError:
+        place = say("{file}, line {line}", file=str(path), line=line)
+        return AdjustmentError(say("{place}: {what}", place=place, what=words))
 
     if kind not in ("override", "late", "void"):
-        raise wrong(f"kind {kind!r} is not override, late or void")
+        raise wrong(say("kind {kind!r} is not override, late or void", kind=kind))
     if who != "*" and who not in submissions:
-        raise wrong(f"there is no submission {who!r}")
+        raise wrong(say("there is no submission {name!r}", name=who))
     if (target or kind == "void") and exercise not in course.exercises:
-        raise wrong(f"there is no exercise {exercise!r}")
+        raise wrong(say("there is no exercise {name!r}", name=exercise))
     if kind == "late" and target:
-        raise wrong("lateness is a factor on the whole: leave the target out")
+        raise wrong(say("lateness is a factor on the whole: leave the target out"))
     try:
         value = float(row["value"] or 0) if kind == "void" else float(row["value"])
     except ValueError:
-        raise wrong(f"value {row['value']!r} is not a number") from None
+        raise wrong(say("value {value!r} is not a number", value=row["value"])) from None
     most = 1.0 if kind == "late" else math.inf
     if kind == "override":
         exercises = [exercise] if target else list(course.exercises)
         most = sum(course.exercises[id].max_score for id in exercises)
     if not 0 <= value <= most:
-        raise wrong(f"value {row['value']!r} is not between 0 and {most:g}")
+        raise wrong(
+            say("value {value!r} is not between 0 and {most}", value=row["value"], most=f"{most:g}")
+        )
     return Adjustment(who, kind, target, value, row["reason"].strip())
 
 

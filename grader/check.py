@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.children import Child, Fresh, Request
 from grader.course import Course
-from grader.model import CheckResult, Message, Outcome
+from grader.model import CheckResult, Message, Outcome, say
 from grader.subject import endings
 
 LIMIT_S = 10.0  # for one check
@@ -132,7 +132,8 @@ class Check:
                 )
             elif kind == "died":
                 if not current:
-                    raise SessionError(event["text"] or "the checking process ended without a word")
+                    silent = say("The checking process ended without a word.")
+                    raise SessionError(event["text"] or silent)
                 text = endings.VANISHED
                 self._ended(current, Outcome.CRASHED, text, [])
                 return len(self._results) == len(self._plan)
@@ -162,7 +163,7 @@ class Check:
 
     def _hang(self, current: str, importing: str, frames: list[str], printed: str) -> None:
         if not current:
-            raise SessionError("importing torch took more than five minutes")
+            raise SessionError(say("Importing torch took more than five minutes."))
         text = endings.ran_on(self._limit_s)
         if importing:
             self._hung[importing] = frames  # the next child will not import it again

@@ -8,14 +8,13 @@ for the rest, beside a torch that ends its process.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from grader.machine import Machine
 from grader.model import Message, say
-from grader.report.language import Language
+from grader.report.language import Language, columns
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
 
@@ -248,11 +247,6 @@ def _make(machine: Machine) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _width(text: str) -> int:
-    """Columns of a terminal: a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
 def show(language: Language, machine: Machine | None = None) -> int:
     """Print a line for each thing that was looked at, and how to mend it.
 
@@ -260,12 +254,12 @@ def show(language: Language, machine: Machine | None = None) -> int:
         How many are wrong.
     """
     words = {OK: language("ok"), NOTE: language("note"), WRONG: language("WRONG")}
-    margin = 2 + max(map(_width, words.values()))
+    margin = 2 + max(map(columns, words.values()))
     wrong = 0
     for one in examine(machine or Machine()):
         wrong += one.state == WRONG
         state = words[one.state]
-        print(state + " " * (margin - _width(state)) + language.render(one.what), flush=True)
+        print(state + " " * (margin - columns(state)) + language.render(one.what), flush=True)
         if one.how:
             print(" " * margin + language.render(one.how), flush=True)
     print()

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from grader import adjustments, intake
 from grader import course as courses
 from grader import walls as protections
 from grader.course import Course, CourseError
 from grader.intake import IntakeError
-from grader.model import CheckResult, Message, Submission, say
+from grader.model import CheckResult, Message, Submission, say, what
 from grader.report import gradebook, record
 from grader.report.gradebook import Row
 from grader.report.language import Language
+from grader.report.words import STATUSES
 from grader.score import score
 from grader.subject import endings
 from grader.subject.sandbox import Sandbox
@@ -36,11 +38,6 @@ if TYPE_CHECKING:
 OK, UNGRADED, TROUBLE = 0, 1, 2
 
 _ENDING_SECONDS = 3.0  # in which the jobs of a run that was killed have gone
-
-_CLASS_OF_CLASSES = (
-    "{!r} was taken for one student, and holds modules of the same names in {} folders more."
-    " If these are students, name the folder that they lie in."
-)
 
 
 class ClassroomError(CourseError):
@@ -72,7 +69,8 @@ def run(
         folder = submissions
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sample-class-")))
-            console.print("No folder was named: this is the bundled sample class.", style="dim")
+            words = language("No folder was named: this is the bundled sample class.")
+            console.print(words, style="dim", markup=False)
         hide = (folder.resolve(), out.resolve())
         sandbox = Sandbox(secret=hide, unsafe=unsafe, spawn=spawn, device=device)
         stack.callback(sandbox.close)
@@ -87,21 +85,28 @@ def run(
             sample.write(folder)
         if out.resolve().is_relative_to(folder.resolve()):
             raise ClassroomError(
-                f"Results would lie among the submissions: name another --out than {out}."
-            )
+                say("Results would lie among the submissions: name another --out than {out}.",
+                    out=str(out))
+            )  # fmt: skip
         found = grading.read_class(folder, course, assignment)
         for name in intake.loose(folder):
-            words = f"not graded: {name!r} is neither a folder nor a zip"
+            words = language("not graded: {name!r} is neither a folder nor a zip", name=name)
             console.print(words, style="yellow", markup=False)
         for one in found:
             if one.passed_by:
-                words = _CLASS_OF_CLASSES.format(one.id, len(one.passed_by))
+                words = language(
+                    "{name!r} was taken for one student, and holds modules of the same names in"
+                    " {count} folders more. If these are students, name the folder that they lie"
+                    " in.",
+                    name=one.id,
+                    count=len(one.passed_by),
+                )
                 console.print(words, style="yellow", markup=False)
         stack.enter_context(_alone(out))
         options = grading.Options(course.closure(chosen), jobs, limit_s, device=device)
         ids = [one.id for one in found]
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
-        with _progress(console) as progress:
+        with _progress(console, language) as progress:
             all_graded = grading.grade(
                 course, found, out, options, sandbox, present, progress, students
             )
@@ -116,15 +121,18 @@ def run(
             )
             lines = gradebook.write(out, _with_pages(rows, out, a_class), chosen, language)
     gradebook.replace(out / "class.html", a_class.page())
-    gradebook.show(console, lines)
-    console.print(
-        f"\n{len(lines)} submissions in {time.monotonic() - started:.1f} s:"
-        f" {out / 'grades.csv'}, {out / 'class.html'}",
-        style="bold",
+    gradebook.show(console, lines, language)
+    words = language(
+        "{count} submissions in {seconds} s: {files}",
+        count=len(lines),
+        seconds=f"{time.monotonic() - started:.1f}",
+        files=f"{out / 'grades.csv'}, {out / 'class.html'}",
     )
+    console.print(f"\n{words}", style="bold", markup=False)
     for line in lines:
         if line.status != "graded":
-            words = f"{intake.printable(line.id)}: {line.status}"
+            words = language.render(STATUSES[line.status])
+            words = language("{file}: {what}", file=intake.printable(line.id), what=words)
             console.print(words, style="yellow", markup=False)
     return OK if all(line.status == "graded" for line in lines) else UNGRADED
 
@@ -161,7 +169,7 @@ def _row(
         try:
             submission = one.submission(course)
         except IntakeError as error:
-            problems = (say("{text}", text=str(error)),)
+            problems = (what(error),)
     if marked is None or problems:
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(problem) for problem in problems]}  # fmt: skip
@@ -199,15 +207,21 @@ def hold_device(name: str) -> None:
         ClassroomError: there is none.
     """
     if name not in ("cpu", "cuda"):
-        raise ClassroomError(f"--device takes cpu or cuda; there is no device {name!r}.")
+        raise ClassroomError(
+            say("--device takes cpu or cuda; there is no device {name!r}.", name=name)
+        )
     if name == "cpu":
         return
     import torch
 
     if not torch.cuda.is_available():
-        reason = "CUDA finds none" if torch.version.cuda else "this torch was built without CUDA"
+        without = say("this torch was built without CUDA")
         raise ClassroomError(
-            f"There is no GPU here that torch can use ({reason}): leave --device out, or say cpu."
+            say(
+                "There is no GPU here that torch can use ({reason}): leave --device out, or say"
+                " cpu.",
+                reason=say("CUDA finds none") if torch.version.cuda else without,
+            )
         )
 
 
@@ -220,12 +234,14 @@ def _protections(unsafe: bool, spawn: bool, device: str) -> list[str]:
     found = protections.examine(unsafe=unsafe, spawn=spawn or device != "cpu", device=device)
     missing = [f for f in found if f.essential and f.state == "absent"]
     if missing and not unsafe:
-        lines = [f"  {f.name}: {f.detail}. {f.advice}" for f in missing]
+        lines = {f"line_{number}": f.line for number, f in enumerate(missing)}
         raise ClassroomError(
-            "Student code cannot be kept away from grades on this machine:\n"
-            + "\n".join(lines)
-            + "\n`grader doctor --walls` tells more."
-            " --unsafe grades all the same, and each report says so."
+            say(
+                "Student code cannot be kept away from grades on this machine:\n{missing}\n"
+                "`grader doctor --walls` tells more. --unsafe grades all the same, and each report"
+                " says so.",
+                missing=Message("\n".join(f"  {{{name}}}" for name in lines), lines),
+            )
         )
     names = sorted(f.name for f in found if f.state == "present")
     return ["UNSAFE", *names] if unsafe else names
@@ -244,7 +260,10 @@ def _alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / ".lock").open("w")
     except OSError as error:
-        raise ClassroomError(f"Results cannot be written to {out}: {error}") from None
+        words = say(
+            "Results cannot be written to {out}: {error}", out=str(out), error=what(error, out)
+        )
+        raise ClassroomError(words) from None
     with lock:
         deadline = time.monotonic() + _ENDING_SECONDS
         while True:
@@ -253,33 +272,46 @@ def _alone(out: Path) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise ClassroomError(
-                        f"Another run is writing to {out}. Wait, or name another --out."
-                    ) from None
+                    words = say(
+                        "Another run is writing to {out}. Wait, or name another --out.",
+                        out=str(out),
+                    )
+                    raise ClassroomError(words) from None
                 time.sleep(0.1)
         yield
 
 
 @contextlib.contextmanager
-def _progress(console: Console) -> Iterator[Report]:
+def _progress(console: Console, language: Language) -> Iterator[Report]:
     """A bar on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         yield lambda id, done, all: print(f"{done} / {all}  {id!r}", file=sys.stderr)
         return
     with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("grading", total=None)
+        task = bar.add_task(language("grading"), total=None)
         yield lambda id, done, all: bar.update(task, completed=done, total=all)
 
 
-def show_walls() -> int:
+def show_walls(language: Language) -> int:
     """Print what protects, as tried on this machine; 0 if all that is essential does."""
     found = protections.examine()
     table = Table(box=None)
-    for name in ("protection", "state", "essential", "what was seen", "what to do"):
-        table.add_column(name, overflow="fold")
+    for head in (
+        language("protection"),
+        language("state"),
+        language("essential"),
+        language("what was seen"),
+        language("what to do"),
+    ):
+        table.add_column(head, overflow="fold")
     styles = {"present": "green", "absent": "red"}
     for one in found:
-        state = f"[{styles.get(one.state, 'dim')}]{one.state}[/]"
-        table.add_row(one.name, state, "yes" if one.essential else "", one.detail, one.advice)
+        table.add_row(
+            language(one.name),
+            Text(language(one.state), styles.get(one.state, "dim")),
+            language("yes") if one.essential else "",
+            Text(language.render(one.detail)),
+            Text(language.render(one.advice)),
+        )
     Console(highlight=False).print(table)
     return TROUBLE if any(f.essential and f.state == "absent" for f in found) else OK

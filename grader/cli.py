@@ -14,9 +14,10 @@ from grader.check import SessionError
 from grader.commands import TROUBLE
 from grader.course import CourseError
 from grader.intake import IntakeError
-from grader.model import Message
+from grader.model import Message, say, what
+from grader.report import usage
+from grader.report.calling import Spoken
 from grader.report.language import Language
-from grader.report.plain import plain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,31 +27,43 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="replace")
     # Read when torch is imported: small tensors gain nothing from threads that wait for each other.
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    lang = _asked_for(argv)
+    usage.speak(Language(lang))
     arguments = _parser().parse_args(argv)
-    if arguments.any_lang and not getattr(arguments, "lang", None):  # said before the command
-        arguments.lang = arguments.any_lang
+    arguments.lang = lang
     try:
         return int(arguments.run(arguments))
     except (CourseError, IntakeError) as error:
-        words = error.args[0]  # a Message, where students meet it
-        if isinstance(words, Message):
-            words = Language(getattr(arguments, "lang", None)).render(words)
-        print(words, file=sys.stderr)
-        return TROUBLE
+        return _trouble(lang, what(error))
     except SessionError as error:
-        print(plain(str(error)), file=sys.stderr)
-        print("Is it this machine? `make doctor` (python -m grader doctor) looks.", file=sys.stderr)
-        return TROUBLE
+        return _trouble(lang, what(error), say("Is it this machine? `make doctor` looks."))
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"{error}. What was finished is kept.", file=sys.stderr)
-        return TROUBLE
+        return _trouble(lang, say("{error}. What was finished is kept.", error=what(error)))
     except KeyboardInterrupt:
-        print("\nStopped. What was finished is kept.", file=sys.stderr)
+        _trouble(lang, say("\nStopped. What was finished is kept."))
         return 130
 
 
+def _trouble(lang: str | None, *messages: Message) -> int:
+    for message in messages:
+        print(Spoken(lang).render(message), file=sys.stderr)
+    return TROUBLE
+
+
+def _asked_for(argv: Sequence[str] | None) -> str | None:
+    """The language that is named, before or behind the command: even help and refusals follow it.
+    None where there is no such.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--lang", nargs="?")
+    try:
+        return commands.a_language(parser.parse_known_args(argv)[0].lang or "")
+    except argparse.ArgumentTypeError:  # told in good time
+        return None
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("grader", description="Checks and grades the exercises.")
+    parser = usage.Parser("grader", description="Checks and grades the exercises.")
     parser.add_argument("--lang", dest="any_lang", type=commands.a_language, help=argparse.SUPPRESS)
     choice = parser.add_subparsers(required=True, metavar="COMMAND")
     for found in pkgutil.iter_modules(commands.__path__):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from grader.model import Message, say
+from grader.model import Message, say, what
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -191,24 +191,31 @@ def load(path: Path = ROOT / "course.toml") -> Course:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CourseError(f"{path.name} cannot be read: {error}") from None
-    _hold(path, "the course", data, ("title", "unit"), ("schema",))
+        why = what(error, path)
+        raise CourseError(
+            say("{file} cannot be read: {error}", file=path.name, error=why)
+        ) from None
+    _hold(path, say("the course"), data, ("title", "unit"), ("schema",))
     course = Course(data["title"], tuple(_unit(path, unit) for unit in data["unit"]))
     seen: set[str] = set()
     for exercise in (exercise for unit in course.units for exercise in unit.exercises):
         if exercise.id in seen:
-            raise CourseError(f"{path.name}: {exercise.id} stands there twice")
+            raise _wrong(path, say("{exercise} stands there twice", exercise=exercise.id))
         for need in exercise.needs:
             if need not in seen:
-                raise CourseError(
-                    f"{path.name}: {exercise.id} needs {need!r}, which must stand before it"
-                )
+                words = say("{exercise} needs {need!r}, which must stand before it",
+                            exercise=exercise.id, need=need)  # fmt: skip
+                raise _wrong(path, words)
         seen.add(exercise.id)
     return course
 
 
+def _wrong(path: Path, words: Message) -> CourseError:
+    return CourseError(say("{file}: {what}", file=path.name, what=words))
+
+
 def _unit(path: Path, data: dict[str, Any]) -> Unit:
-    where = f"the unit {data.get('name', '')}".rstrip()
+    where = say("the unit {unit}", unit=data.get("name", "?"))
     _hold(path, where, data, ("name", "title", "why", "exercise"))
     exercises = tuple(_exercise(path, data["name"], entry) for entry in data["exercise"])
     return Unit(data["name"], data["title"], data["why"], exercises)
@@ -217,11 +224,13 @@ def _unit(path: Path, data: dict[str, Any]) -> Unit:
 def _exercise(path: Path, unit: str, data: dict[str, Any]) -> Exercise:
     known = [f.name for f in fields(Exercise) if f.name != "unit"]
     name = data.get("name")
-    where = f"{unit}.{name}" if name else f"an exercise of the unit {unit}"
+    where = Message(f"{unit}.{name}") if name else say("an exercise of the unit {unit}", unit=unit)
     _hold(path, where, data, ("name", "points"), known)
     for key, (kind, is_kind) in _KINDS.items():
         if key in data and not is_kind(data[key]):
-            raise CourseError(f"{path.name}: {where}: {key} must be {kind}; it is {data[key]!r}")
+            words = say("{exercise}: {key} must be {kind}; it is {value!r}",
+                        exercise=where, key=key, kind=kind, value=data[key])  # fmt: skip
+            raise _wrong(path, words)
     given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     return Exercise(unit=unit, **given)
 
@@ -238,16 +247,16 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
-_TEXT = ("a text", lambda value: isinstance(value, str))
-_TEXTS = ("a list of texts", _is_texts)
-_TABLE = ("a table of texts", _is_table)
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_TEXT = (say("a text"), lambda value: isinstance(value, str))
+_TEXTS = (say("a list of texts"), _is_texts)
+_TABLE = (say("a table of texts"), _is_table)
+_KINDS: dict[str, tuple[Message, Callable[[Any], bool]]] = {
     "name": _TEXT,
     "points": (
-        "a list of numbers above 0, one for each clause",
+        say("a list of numbers above 0, one for each clause"),
         lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value)),
     ),
-    "minutes": ("a whole number", lambda value: type(value) is int and value >= 0),
+    "minutes": (say("a whole number"), lambda value: type(value) is int and value >= 0),
     "needs": _TEXTS,
     "takes": _TABLE,
     "returns": _TEXTS,
@@ -260,7 +269,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _hold(
     path: Path,
-    where: str,
+    where: Message,
     data: Mapping[str, Any],
     required: Sequence[str],
     known: Sequence[str] = (),
@@ -268,11 +277,13 @@ def _hold(
     """Hold an entry against the keys that it must have and those that it may have."""
     for key in required:
         if key not in data:
-            raise CourseError(f"{path.name}: {where} has no {key!r}")
+            raise _wrong(path, say("{place} has no {key!r}", place=where, key=key))
     for key in data:
         if key not in (*required, *known):
             allowed = ", ".join(dict.fromkeys((*required, *known)))
-            raise CourseError(f"{path.name}: {where} has {key!r}, which is none of: {allowed}")
+            words = say("{place} has {key!r}, which is none of: {allowed}",
+                        place=where, key=key, allowed=allowed)  # fmt: skip
+            raise _wrong(path, words)
 
 
 @functools.cache

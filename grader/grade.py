@@ -34,7 +34,7 @@ from grader.course import ROOT, Course, CourseError
 from grader.intake import IntakeError
 from grader.judge.suite import collect
 from grader.marker import Marked, Marker
-from grader.model import Message, Outcome, Submission, say
+from grader.model import Message, Outcome, Submission, say, what
 from grader.report import record
 from grader.subject import kernel
 from grader.subject.sandbox import JailError, Sandbox
@@ -86,7 +86,8 @@ class Graded:
         """
         submission = _read(self.path, course, self.id)
         if record.digest(submission) != self.digest:
-            raise IntakeError(f"{self.path.name} has changed meanwhile: grade again.")
+            words = say("{file} has changed meanwhile: grade again.", file=self.path.name)
+            raise IntakeError(words)
         return submission
 
     @property
@@ -202,7 +203,7 @@ def read_class(folder: Path, course: Course, assignment: str = "") -> list[Grade
             digest = record.digest(submission)
             found.append(Graded(id, path, digest, submission.passed_by, problems))
         except IntakeError as error:
-            found.append(Graded(id, path, problems=(say("{text}", text=str(error)),)))
+            found.append(Graded(id, path, problems=(what(error),)))
     return found
 
 
@@ -300,8 +301,10 @@ def _mark(marker: Marker, jobs: int, todo: Sequence[Graded]) -> Generator[Mark]:
                 yield future.result()
         except BrokenProcessPool:
             raise CourseError(
-                "A grading process was ended from outside (out of memory?). What was finished is"
-                " kept: run the same command again, or with fewer --jobs."
+                say(
+                    "A grading process was ended from outside (out of memory?). What was finished"
+                    " is kept: run the same command again, or with fewer --jobs."
+                )
             ) from None
         except BaseException:  # Ctrl-C, a full disk: nobody waits for what is being marked
             pool.shutdown(wait=False, cancel_futures=True)

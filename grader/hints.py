@@ -17,7 +17,7 @@ from typing import Any
 from grader.course import ROOT, Course, CourseError, tomllib
 from grader.definitions import names_of
 from grader.desk import Desk
-from grader.model import Message, say
+from grader.model import Message, say, what
 
 FOLDER = ROOT / "docs" / "hints"
 STEPS = 3  # what to think about; which clause and which shape; nearly the line
@@ -48,12 +48,19 @@ def load(course: Course, unit: str, folder: Path | None = None) -> dict[str, Adv
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CourseError(f"docs/hints/{path.name} cannot be read: {error}") from None
+        file = f"docs/hints/{path.name}"
+        words = say("{file} cannot be read: {error}", file=file, error=what(error, path))
+        raise CourseError(words) from None
     unknown = sorted(data.keys() - set(names_of(course, unit)))
     if unknown:
         raise CourseError(
-            f"docs/hints/{path.name}: {unit} has no exercise {unknown[0]!r}."
-            ' A name with a dot is quoted: ["Class.method"].'
+            say(
+                "{file}: {unit} has no exercise {name!r}. A name with a dot is quoted:"
+                ' ["Class.method"].',
+                file=f"docs/hints/{path.name}",
+                unit=unit,
+                name=unknown[0],
+            )
         )
     return {f"{unit}.{name}": _advice(path, name, entry) for name, entry in data.items()}
 
@@ -64,8 +71,14 @@ def _advice(path: Path, name: str, entry: Any) -> Advice:
     ladder = isinstance(hints, list) and len(hints) == STEPS and all(map(_is_text, hints))
     if not ladder or not _is_text(compare) or set(found) != {"hints", "compare"}:
         raise CourseError(
-            f"docs/hints/{path.name}: {name} needs `hints`, a list of {STEPS} texts, and `compare`,"
-            f" a text, and nothing else; it has {', '.join(found) or 'nothing'}"
+            say(
+                "{file}: {name} needs `hints`, a list of {count} texts, and `compare`, a text, and"
+                " nothing else; it has {keys}",
+                file=f"docs/hints/{path.name}",
+                name=name,
+                count=STEPS,
+                keys=", ".join(found) or say("nothing"),
+            )
         )
     return Advice(tuple(" ".join(hint.split()) for hint in hints), " ".join(compare.split()))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from grader import cells, definitions
 from grader.cells import Cell
-from grader.model import Message, Module, Submission, say
+from grader.model import Message, Module, Submission, say, what
 
 Units = Sequence[str] | Mapping[str, Collection[str]]
 
@@ -51,17 +51,20 @@ def discover(folder: Path, assignment: str = "") -> list[tuple[str, Path]]:
     """
     if not folder.is_dir():
         raise IntakeError(
-            f"There is no folder {str(folder)!r}. Name the one that holds a folder or a zip for"
-            " each student: make grade SUBMISSIONS=FOLDER."
+            say(
+                "There is no folder {folder!r}. Name the one that holds a folder or a zip for each"
+                " student: make grade SUBMISSIONS=FOLDER.",
+                folder=str(folder),
+            )
         )
     entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
     if assignment:
         entries = [p for p in entries if (p / assignment).is_dir()]
     if not entries:
-        wanted = f" of {assignment!r}" if assignment else ""
+        place = str(folder / "*" / assignment) if assignment else str(folder)
         raise IntakeError(
-            f"There is no submission{wanted} in {str(folder)!r}: no folder and no zip."
+            say("There is no submission in {folder!r}: no folder and no zip.", folder=place)
         )
     names = {_text(path.name) for path in entries}
     taken = set(_OURS)  # a name of ours would write over our files
@@ -104,12 +107,13 @@ def read(path: Path, units: Units, id: str = "") -> Submission:
 def _read_path(path: Path, units: Units, id: str, place: str) -> Submission:
     notes: list[Message] = []
     try:
-        if not (path.is_dir() or path.is_file()):
-            raise IntakeError("it is neither a folder nor a file")  # a pipe would keep us waiting
+        if not (path.is_dir() or path.is_file()):  # a pipe would keep us waiting
+            raise IntakeError(say("it is neither a folder nor a file"))
         with _Folder(path) if path.is_dir() else _Zip(path) as files:
             return _read(files, units, id, place, notes)
     except Exception as error:  # what a broken archive can raise has no end: zlib, lzma, unicode
-        raise IntakeError(printable(f"{path.name} cannot be read: {error}")) from None
+        name, why = printable(path.name), _shown(what(error, path))
+        raise IntakeError(say("{file} cannot be read: {error}", file=name, error=why)) from None
 
 
 def read_folder(folder: Path, units: Units) -> Submission:
@@ -163,7 +167,9 @@ class _Short(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _TABLE_MOST:
-            raise IntakeError(f"its table of contents has {size} bytes; {_TABLE_MOST} may be")
+            words = say("its table of contents has {size} bytes; {most} may be",
+                        size=size, most=_TABLE_MOST)  # fmt: skip
+            raise IntakeError(words)
         return super().read(size) or b""
 
 
@@ -338,6 +344,13 @@ def _listed(names: Sequence[str]) -> str:
 def printable(text: str) -> str:
     """A name as a terminal can take it."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _shown(message: Message) -> Message:
+    """A message as a terminal can take it, whatever names are in it."""
+    args = {k: _shown(v) if isinstance(v, Message) else printable(str(v))
+            for k, v in message.args.items()}  # fmt: skip
+    return Message(printable(message.text), args)
 
 
 def _text(name: str) -> str:

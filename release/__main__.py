@@ -9,6 +9,9 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import CourseError
+from grader.model import say, what
+from grader.report import usage
+from grader.report.language import Language
 from release import build as builder
 from release import gradescope
 from release.leaks import Finding, LeakCheck
@@ -18,10 +21,11 @@ OK, LEAKS, TROUBLE = 0, 1, 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 only if nothing leaks."""
-    parser = argparse.ArgumentParser("release", description="Builds what leaves this machine.")
+    usage.speak(language := Language())
+    parser = usage.Parser("release", description="Builds what leaves this machine.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     build = commands.add_parser("build", help="what students and platforms get")
-    build.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(builder.PARTS)}")
+    build.add_argument("parts", nargs="*", metavar="PART", help=", ".join(builder.PARTS))
     build.add_argument("--out", type=Path, default=Path("dist"), help="where it goes")
     build.add_argument(
         "--unsafe", action="store_true", help="let Gradescope grade without the outer wall"
@@ -38,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except (CourseError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(language.render(what(error)), file=sys.stderr)
         return TROUBLE
 
 
@@ -47,7 +51,9 @@ def _build(arguments: argparse.Namespace) -> int:
     found = builder.build(arguments.out, arguments.parts)
     if found:
         _tell(found)
-        print(f"{len(found)} leaks: no zip was made of {arguments.out}.", file=sys.stderr)
+        words = say("{count} leaks: no zip was made of {folder}.",
+                    count=len(found), folder=str(arguments.out))  # fmt: skip
+        print(Language().render(words), file=sys.stderr)
         return LEAKS
     for path in sorted(arguments.out.glob("*.zip")):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")

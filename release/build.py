@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.course import CourseError
+from grader.model import say
 from grader.subject.modules import PACKAGE
 from release import archive, classroom, gradescope, nbgrader, notebooks, student
 from release.leaks import Finding, LeakCheck
@@ -70,7 +71,10 @@ def build(out: Path, names: Sequence[str] = ()) -> list[Finding]:
     """
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        raise BuildError(f"There is no part {unknown[0]!r}; there is {', '.join(PARTS)}.")
+        names_there = ", ".join(PARTS)
+        raise BuildError(
+            say("There is no part {name!r}; there is {names}.", name=unknown[0], names=names_there)
+        )
     tops = {PARTS[name].top for name in names or PARTS}
     chosen = [part for part in PARTS.values() if part.top in tops]
     hold([package for part in chosen for package in part.needs])
@@ -92,8 +96,11 @@ def hold(packages: Sequence[str]) -> None:
     missing = [name for name in dict.fromkeys(packages) if find_spec(name) is None]
     if missing:
         raise BuildError(
-            f"Notebooks are made with {', '.join(missing)}, which is not installed: `make release`,"
-            " or `python tools/set_up.py instructor notebooks`, installs it."
+            say(
+                "Notebooks are made with {packages}, which is not installed: `make release`, or"
+                " `python tools/set_up.py instructor notebooks`, installs it.",
+                packages=", ".join(missing),
+            )
         )
 
 
@@ -107,7 +114,10 @@ def fill(out: Path, top: str) -> None:
 
 def _claim(out: Path) -> None:
     if out.exists() and not (out / _OURS).exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BuildError(f"{out} holds something else: name another folder, or empty it yourself.")
+        raise BuildError(
+            say("{folder} holds something else: name another folder, or empty it yourself.",
+                folder=str(out))
+        )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     (out / _OURS).touch()
 

@@ -30,7 +30,7 @@ _BEGINNINGS = ("grader.__main__", "grader.judge.session", "grader.judge.warm", "
 _AS_THEY_ARE = (
     "LICENSE", "course.toml", "grader/judge/pytest.ini", "tests/public/test_*.py",
     "tests/public/answers/*.safetensors", "tools/__init__.py", "tools/set_up.py",
-    "tools/install.py",
+    "tools/install.py", "tools/tell.py",
     "docs/hints/*.toml", "grader/report/templates/page.html",
     "grader/report/templates/student.html", "grader/report/templates/style.css",
 )  # fmt: skip

@@ -5,8 +5,9 @@
 It writes the templates, brings the translations up to date with them (what is new is empty, and
 named), and compiles these.
 
-`grader` holds what code and pages pass to `say` or `language`, the docstrings of checks, the titles
-and hints of known mistakes, and what `hint` and `compare` say. `contracts` holds the docstrings of
+`grader` holds what code and pages pass to `say` or `language`, help texts of commands and of the
+Makefile, the docstrings of checks, the titles and hints of known mistakes, and what `hint` and
+`compare` say. `contracts` holds the docstrings of
 exercises.
 """
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -27,7 +30,10 @@ from grader.course import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "grader" / "locale"
-KEYWORDS = {"say": None, "_say": None, "language": None}
+KEYWORDS = {"say": None, "_say": None, "language": None, "_Attack": None}
+IN_MAKEFILE = re.compile(r"^[a-z-]+:.*## (.+)$|\\t([^\\%]+)\\n|\$\(call told,([^)]+)\)", re.M)
+COMMANDS = sorted((ROOT / "grader" / "commands").glob("*.py"))
+MAINS = [ROOT / name for name in ("grader/cli.py", "release/__main__.py", "tools/install.py")]
 METHODS = [("**.py", "python"), ("**/templates/*.html", "jinja2")]
 _THEN = datetime(2026, 1, 1, tzinfo=timezone.utc)  # or no two compilations would be the same
 
@@ -42,10 +48,16 @@ def _grader() -> Catalog:
     from grader.judge import bank
 
     catalogue = Catalog(project="before-transformers", charset="utf-8")
-    for name, _line, message, *_ in extract_from_dir(
-        ROOT / "grader", method_map=METHODS, keywords=KEYWORDS
-    ):
-        catalogue.add(message, locations=[(f"grader/{name}", 0)])
+    for folder in ("grader", "release", "tools"):
+        for name, _line, message, *_ in extract_from_dir(
+            ROOT / folder, method_map=METHODS, keywords=KEYWORDS
+        ):
+            catalogue.add(message, locations=[(f"{folder}/{name}", 0)])
+    for path in (*MAINS, *COMMANDS):
+        for text in _helps(path):
+            catalogue.add(text, locations=[(path.relative_to(ROOT).as_posix(), 0)])
+    for found in IN_MAKEFILE.finditer((ROOT / "Makefile").read_text(encoding="utf-8")):
+        catalogue.add(found[found.lastindex or 0], locations=[("Makefile", 0)])
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         if path.parent.name in ("public", "hidden"):
             for title in _titles(path):
@@ -75,6 +87,18 @@ def _contracts() -> Catalog:
     for section in (*contracts.SECTIONS, *contracts.HEADINGS):
         catalogue.add(section, locations=[("release/contracts.py", 0)])
     return catalogue
+
+
+def _helps(path: Path) -> Iterator[str]:
+    """What `--help` shows of a module: `help=` and `description=`, and a command's docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if path in COMMANDS and path.name != "__init__.py":
+        yield (ast.get_docstring(tree) or "").split("\n")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in ("help", "description"):
+            value = node.value.value if isinstance(node.value, ast.Constant) else None
+            if isinstance(value, str):
+                yield value
 
 
 def _titles(path: Path) -> list[str]:

@@ -21,6 +21,10 @@ import sys
 import time
 from pathlib import Path
 
+from grader.model import Message, say, what
+from grader.report import usage
+from grader.report.language import Language
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(".venv")
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -42,7 +46,11 @@ class SetUpError(Exception):
 
 def main() -> int:
     """Make what is missing and return the exit status."""
-    parser = argparse.ArgumentParser(description="Make .venv and install what is needed.")
+    for stream in (sys.stdout, sys.stderr):  # a Windows console may be set to less than UTF-8
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    usage.speak(Language())
+    parser = usage.Parser("tools/set_up.py", description="Make .venv and install what is needed.")
     parser.add_argument("extras", nargs="*", help="extras of pyproject.toml to install too")
     parser.add_argument("--constraints", default="constraints.txt", help="a file, or none")
     parser.add_argument("--torch", default="", help="cpu, cu126, ..., a requirement, or default")
@@ -53,11 +61,11 @@ def main() -> int:
     try:
         return install(options) if options.inside else prepare(options)
     except SetUpError as error:
-        say(str(error))
+        tell(what(error))
         return 2
     except KeyboardInterrupt:
         if not options.inside:
-            say("\nInterrupted. The next call starts over.")
+            tell(say("\nInterrupted. The next call starts over."))
         return 130
 
 
@@ -80,58 +88,78 @@ def prepare(options: argparse.Namespace) -> int:
         extras |= {path.stem for path in RECORDS.glob("*.extra")}
         problem = make_venv(reason, options.torch or chosen_torch())
         if problem is not None:
-            say(problem)
+            tell(problem)
             return 1
     command = [str(PYTHON), "tools/set_up.py", "--inside", *sorted(extras)]
     return subprocess.call([*command, "--constraints", options.constraints])
 
 
-def why_anew(options: argparse.Namespace) -> str | None:
+def why_anew(options: argparse.Namespace) -> Message | None:
     """Say why .venv must be made from nothing, or None where the one that is there will do."""
     if not VENV.exists():
-        return ""
+        return Message("")
     if UNFINISHED.exists():
-        return "the last set-up was interrupted"
+        return say("the last set-up was interrupted")
     found = venv_version()
     if not PYTHON.exists() or found is None:
-        return "its Python is gone"
+        return say("its Python is gone")
     # One that this has finished is sound; one that others made (uv, say) may have no pip.
     has_pip = [str(PYTHON), "-m", "pip", "--version"]
     if record(CORE) is None and subprocess.run(has_pip, capture_output=True).returncode != 0:
-        return "it has no pip"
+        return say("it has no pip")
     if found < (3, 10) or (options.this_python and found != sys.version_info[:2]):
-        return "it holds Python {}.{}".format(*found)
+        return say("it holds Python {version}", version="{}.{}".format(*found))
     if options.torch and options.torch != chosen_torch():
-        return f"it holds another torch ({chosen_torch()})"
+        return say("it holds another torch ({torch})", torch=chosen_torch())
     return None
 
 
-def make_venv(reason: str, torch: str) -> str | None:
+def make_venv(reason: Message, torch: str) -> Message | None:
     """Make .venv from nothing; return what is wrong, in a sentence or two, or None."""
     version = "{}.{}".format(*sys.version_info)
     if not all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
-        return (
-            f"{sys.executable} (Python {version}) lacks venv or ensurepip, which are needed.\n"
-            f"On Debian and Ubuntu: sudo apt install python{version}-venv. Then run this again."
+        return say(
+            "{python} (Python {version}) lacks venv or ensurepip, which are needed.\n"
+            "On Debian and Ubuntu: sudo apt install python{version}-venv. Then run this again.",
+            python=sys.executable,
+            version=version,
         )
     if VENV.exists() and not RECORDS.exists():
-        return f"The folder .venv is from elsewhere, and {reason}. Remove it, then run this again."
-    because = f" ({reason})" if reason else ""
-    say(f"Setting up .venv with Python {version}{because}. Once; it takes a few minutes.")
+        return say(
+            "The folder .venv is from elsewhere, and {reason}. Remove it, then run this again.",
+            reason=reason,
+        )
+    because = say(" ({reason})", reason=reason) if reason.text else reason
+    tell(
+        say(
+            "Setting up .venv with Python {version}{because}. Once; it takes a few minutes.",
+            version=version,
+            because=because,
+        )
+    )
     if torch == "default" and sys.platform == "linux":
         small = "make check TORCH=cpu" if BY_MAKE else "python3 tools/set_up.py --torch cpu"
-        say("  torch's usual build for Linux brings CUDA: gigabytes. For the small one, stop this")
-        say(f"  (Ctrl-C) and type: {small}")
+        tell(
+            say(
+                "  torch's usual build for Linux brings CUDA: gigabytes. For the small one,\n"
+                "  stop this (Ctrl-C) and type: {command}",
+                command=small,
+            )
+        )
     try:
         empty_venv()
     except OSError as error:
-        return f"Cannot make .venv: {error}.\nClose what uses it, or remove the folder yourself."
+        return say(
+            "Cannot make .venv: {error}.\nClose what uses it, or remove the folder yourself.",
+            error=what(error),
+        )
     CHOSEN_TORCH.write_text(torch, encoding="utf-8")
     # Where .venv was activated, its own Python started this and has just been removed.
     python = getattr(sys, "_base_executable", sys.executable)
     made = subprocess.run([python, "-m", "venv", str(VENV)], capture_output=True, text=True)
     if made.returncode != 0:
-        return f"`{python} -m venv .venv` failed:\n{made.stdout}{made.stderr}"
+        said = made.stdout + made.stderr
+        return say("`{python} -m venv .venv` failed:\n{said}", python=python, said=said)
     return None
 
 
@@ -165,7 +193,8 @@ def install(options: argparse.Namespace) -> int:
         return ready(options.extras)
     is_new = UNFINISHED.exists()
     if not is_new:
-        say(f"Bringing .venv up to date ({', '.join(wanted)}). Once; it may take a minute.")
+        names = ", ".join(wanted)
+        tell(say("Bringing .venv up to date ({names}). Once; it may take a minute.", names=names))
         UNFINISHED.touch()
     pinned = RECORDS / "constraints.txt"
     pinned.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
@@ -192,9 +221,9 @@ def install(options: argparse.Namespace) -> int:
 def ready(extras: list[str]) -> int:
     """Say what to type next, unless make does the next thing by itself."""
     if not BY_MAKE:
-        say(f"Ready. Type next: {PYTHON!s} -m grader check")
+        tell(say("Ready. Type next: {command}", command=f"{PYTHON!s} -m grader check"))
         if "lab" in extras:
-            say(f"      or: {PYTHON!s} -m jupyter lab exercises")
+            tell(say("      or: {command}", command=f"{PYTHON!s} -m jupyter lab exercises"))
     return 0
 
 
@@ -213,7 +242,10 @@ def requirements(extras: list[str]) -> dict[str, list[str]]:
     known = project["optional-dependencies"]
     for extra in extras:
         if extra not in known:
-            raise SetUpError(f"There is no extra {extra!r}; there are: {', '.join(known)}.")
+            names = ", ".join(known)
+            raise SetUpError(
+                say("There is no extra {extra!r}; there are: {names}.", extra=extra, names=names)
+            )
         needed[extra] = project["optional-dependencies"][extra]
     return needed
 
@@ -242,10 +274,13 @@ def check_torch(torch: str) -> None:
         is_place = "://" in one or one.endswith(".whl") or os.sep in one or Path(one).exists()
         if not (is_place or REQUIREMENT.fullmatch(one) or one in ("torch", "numpy")):
             raise SetUpError(
-                f"{one!r} is no build of torch that is known here. There are: cpu (small); cu126"
-                " and the like (CUDA); rocm6.4 and the like (AMD); xpu (Intel); default (what pip"
-                " takes). Or say what pip understands: a version as in 'torch==2.8.0', a wheel's"
-                " path, a URL."
+                say(
+                    "{name!r} is no build of torch that is known here. There are: cpu (small);"
+                    " cu126 and the like (CUDA); rocm6.4 and the like (AMD); xpu (Intel); default"
+                    " (what pip takes). Or say what pip understands: a version as in"
+                    " 'torch==2.8.0', a wheel's path, a URL.",
+                    name=one,
+                )
             )
 
 
@@ -275,17 +310,26 @@ def pip(arguments: list[str], pinned: Path) -> int:
                 tick(time.monotonic() - start)
     tick(None)
     if status < 0:
-        say(f"Something ended pip (signal {-status}). The next call starts over.")
+        tell(say("Something ended pip (signal {signal}). The next call starts over.",
+                 signal=-status))  # fmt: skip
     elif status > 0:
         said = LOG.read_text(encoding="utf-8", errors="replace")
-        say(f"{said}pip could not install what is needed; above is what it said.")
+        print(said, end="", file=sys.stderr)
+        tell(say("pip could not install what is needed; above is what it said."))
         if "No matching distribution found for torch" in said:
-            say("torch has builds for Linux, Windows and Apple silicon, all for 64-bit Python.")
+            tell(
+                say("torch has builds for Linux, Windows and Apple silicon, all for 64-bit Python.")
+            )
             older = "make check PYTHON=python3.12" if BY_MAKE else "python3.12 tools/set_up.py"
-            say(f"Is this Python too new for it? With an older one: {older}")
+            tell(say("Is this Python too new for it? With an older one: {command}", command=older))
         if "onnection" in said or "timed out" in said:
-            say("Behind a slow line, a nearer mirror helps: set PIP_INDEX_URL, as for pip itself.")
-        say("Then run the same command again.")
+            tell(
+                say(
+                    "Behind a slow line, a nearer mirror helps: set PIP_INDEX_URL, as for pip"
+                    " itself."
+                )
+            )
+        tell(say("Then run the same command again."))
     return status
 
 
@@ -316,15 +360,19 @@ def venv_version() -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def say(line: str) -> None:
+def tell(message: Message) -> None:
     """Tell the person in front of the terminal."""
-    print(line, file=sys.stderr, flush=True)
+    print(Language().render(message), file=sys.stderr, flush=True)
 
 
 def tick(seconds: float | None) -> None:
     """Show on a terminal that time passes; None wipes it away."""
     if sys.stderr.isatty():
-        text = "" if seconds is None else f"  {seconds // 60:.0f} min {seconds % 60:02.0f} s"
+        text = ""
+        if seconds is not None:
+            minutes, rest = divmod(round(seconds), 60)
+            words = say("  {minutes} min {seconds} s", minutes=minutes, seconds=f"{rest:02}")
+            text = Language().render(words)
         print(f"\r{text:20}\r", end=text and "", file=sys.stderr, flush=True)
 
 

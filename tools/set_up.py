@@ -8,18 +8,24 @@ All of it is in install.py. This file says in any Python, even in 2.7, that it i
 is nothing in it that those could not read.
 """
 
+import gettext
 import os
 import sys
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 if sys.version_info < (3, 10):
+    say = gettext.translation("grader", ROOT + "/grader/locale", fallback=True).gettext
     sys.exit(
-        "This needs Python 3.10 or newer; %s is %s. Run it with another one, such as\n"
-        "    python3.12 tools/set_up.py\n"
-        "or install one from https://www.python.org/downloads first."
+        say(
+            "This needs Python 3.10 or newer; %s is %s. Run it with another one, such as\n"
+            "    python3.12 tools/set_up.py\n"
+            "or install one from https://www.python.org/downloads first."
+        )
         % (sys.executable, sys.version.split()[0])
     )
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, ROOT)
 
 from tools.install import main
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from grader.model import say
 from grader.report.language import known
+from grader.report.usage import refusal
 
 OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
 
@@ -18,7 +20,7 @@ def at_least_one(text: str) -> int:
     """An argument that is a number of things."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("it must be 1 or more")
+        raise refusal(say("it must be 1 or more"))
     return number
 
 
@@ -26,7 +28,7 @@ def seconds(text: str) -> float:
     """An argument that is a time."""
     number = float(text)
     if not 0 < number < 86_400:
-        raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
+        raise refusal(say("it must be a number of seconds above 0"))
     return number
 
 
@@ -34,7 +36,8 @@ def a_language(text: str) -> str:
     """An argument that is a language: "zh", "zh_CN" or "zh-CN"."""
     name = text.replace("-", "_")
     if name.split("_")[0] not in (there := known()):
-        raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(there)}")
+        names = ", ".join(there)
+        raise refusal(say("there is no {name!r}; there are {names}", name=text, names=names))
     return name
 
 

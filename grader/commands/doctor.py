@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     language = Spoken(arguments.lang)
     if arguments.walls:
         print("\n" + language("For `grade`, the walls around what is graded:"))
-        return int(import_module("grader.classroom").show_walls())
+        return int(import_module("grader.classroom").show_walls(language))
     absent = import_module("grader.walls").essential_absent()
     if absent:
         words = language(
@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
             " absent: {names}). `make grade` installs what pip can; what else to do says: make"
             " doctor WALLS=yes",
             count=len(absent),
-            names=", ".join(absent[:_FIRST]) + (", ..." if len(absent) > _FIRST else ""),
+            names=", ".join(map(language, absent[:_FIRST]))
+            + (", ..." if len(absent) > _FIRST else ""),
         )
         print("\n" + words)
     return OK

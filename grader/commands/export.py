@@ -9,7 +9,9 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.commands import OK, OPEN, add_language
+from grader.model import say
 from grader.report.language import Language
+from grader.report.usage import refusal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def _positive(text: str) -> float:
     number = float(text)
     if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError("it must be above 0")
+        raise refusal(say("it must be above 0"))
     return number
 
 
@@ -84,7 +86,8 @@ def _gradebook(arguments: argparse.Namespace, to: Path, language: Language) -> i
     from grader.report import nbgrader
 
     if not arguments.db or not arguments.assignment:
-        raise courses.CourseError("nbgrader's gradebook needs --db URL and --assignment NAME.")
+        words = say("nbgrader's gradebook needs --db URL and --assignment NAME.")
+        raise courses.CourseError(words)
     written = nbgrader.write(arguments.out, courses.load(), arguments.db, arguments.assignment)
     print(language("written: the points of {count} students", count=len(written.students)))
     _left_out(written.without_verdict, language)

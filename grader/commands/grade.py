@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grader.check import LIMIT_S
 from grader.commands import add_language, at_least_one, seconds
+from grader.model import what
 from grader.report.language import Language
 
 
@@ -52,17 +53,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from grader import classroom
+    from grader.subject.jail import JailError
 
-    return classroom.run(
-        arguments.submissions,
-        arguments.out,
-        " ".join(arguments.only).split(),
-        arguments.jobs,
-        arguments.limit,
-        arguments.device,
-        arguments.unsafe,
-        Language(arguments.lang),
-        arguments.spawn,
-        arguments.assignment,
-        arguments.students,
-    )
+    try:
+        return classroom.run(
+            arguments.submissions,
+            arguments.out,
+            " ".join(arguments.only).split(),
+            arguments.jobs,
+            arguments.limit,
+            arguments.device,
+            arguments.unsafe,
+            Language(arguments.lang),
+            arguments.spawn,
+            arguments.assignment,
+            arguments.students,
+        )
+    except JailError as error:  # it is not Linux, say
+        raise classroom.ClassroomError(what(error)) from None

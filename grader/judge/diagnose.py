@@ -43,6 +43,15 @@ class Signature:
         )
 
     @property
+    def varied(self) -> bool:
+        """It holds different numbers: `zeros` and NaN may come from any code."""
+        found = self.found
+        if not isinstance(found, Tensor):
+            return found is not None
+        numbers = found[~found.isnan()]
+        return numbers.numel() > 1 and bool((numbers != numbers[0]).any())
+
+    @property
     def tells(self) -> bool:
         """It is no accident to give just this: different numbers, and wrong as numbers. One value,
         or the same one everywhere, could come from anything, NaN and inf from any overflow, and a
@@ -51,8 +60,7 @@ class Signature:
         found = self.found
         if self.outcome != Outcome.WRONG_VALUE.value or not isinstance(found, Tensor):
             return False
-        finite = bool(torch.isfinite(found).all())
-        return finite and found.numel() > 1 and bool((found != found.flatten()[0]).any())
+        return self.varied and bool(torch.isfinite(found).all())
 
     def kept(self) -> Signature | None:
         """The same, of its own memory: a few entries may lie in a giant's. None for a giant: what
@@ -95,5 +103,6 @@ class Known:
             alike=alike,
             suspects={mistake: self._suspects[mistake] for mistake in suspects},
             found_in={mistake: self._found_in[mistake] for mistake in suspects},
+            varied=bool(suspects) and signature.varied,
             telling=bool(suspects) and signature.tells,
         )

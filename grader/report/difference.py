@@ -98,7 +98,10 @@ def compare(old: Path, new: Path) -> Difference:
 def _names(folder: Path) -> set[str]:
     names = {path.parent.name for path in folder.glob(f"*/{RESULT}")}
     if not names:
-        raise CourseError(f"{folder} holds no results: name a folder that `grade` has filled.")
+        raise CourseError(
+            say("{folder} holds no results: name a folder that `grade` has filled.",
+                folder=str(folder))
+        )  # fmt: skip
     return names
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from grader.course import Course, CourseError
 from grader.intake import printable
+from grader.model import say
 from grader.report import record
 from grader.report.language import Language
 
@@ -24,7 +25,10 @@ def read(out: Path) -> list[Mapping[str, Any]]:
     """
     paths = sorted(out.glob("*/result.json"))
     if not paths:
-        raise CourseError(f"{out} holds no results: name a folder that `grade` has filled.")
+        raise CourseError(
+            say("{folder} holds no results: name a folder that `grade` has filled.",
+                folder=str(out))
+        )  # fmt: skip
     return [record.read(path) for path in paths]
 
 

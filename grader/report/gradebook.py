@@ -30,6 +30,7 @@ from rich.text import Text
 from grader.intake import printable
 from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
+from grader.report.words import OUTCOMES, STATUSES
 from grader.score import Score
 
 RESULT, REPORT = "result.json", "report.html"
@@ -128,13 +129,13 @@ def replace(path: Path, text: str) -> None:
         raise
 
 
-def show(console: Console, lines: Iterable[Line]) -> None:
+def show(console: Console, lines: Iterable[Line], language: Language) -> None:
     """Print the class as a table: who earned what, and where each first lost points."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("submission", overflow="fold")
-    table.add_column("points", justify="right")
-    table.add_column("passed", justify="right")
-    table.add_column("first open", overflow="fold")
+    table.add_column(language("submission"), overflow="fold")
+    table.add_column(language("points"), justify="right")
+    table.add_column(language("passed"), justify="right")
+    table.add_column(language("first open"), overflow="fold")
     for line in lines:
         table.add_row(Text(printable(line.id)), *line.shown)
     console.print(table)
@@ -145,7 +146,9 @@ def _shown(row: Row, language: Language) -> list[Text]:
         words = "; ".join(language.render(note) for note in row.notes)
         return [Text("-"), Text("-"), Text(words, "yellow")]
     passed = sum(e.passed for e in row.score.exercises)
-    points = f"{row.score.score:g} / {row.score.max_score:g}" if row.score.graded else row.status
+    points = f"{row.score.score:g} / {row.score.max_score:g}"
+    if not row.score.graded:
+        points = language.render(STATUSES[row.status])
     return [
         Text(points, _STYLES[row.status]),
         Text(f"{passed} / {len(row.score.exercises)}"),
@@ -160,7 +163,6 @@ def _first_open(score: Score, language: Language) -> Text:
                 words = (
                     language.render(check.message[0]) if check.message else language(check.title)
                 )
-                return Text.assemble(
-                    exercise.exercise.id, " ", (check.outcome.value, "red"), f"\n{words}"
-                )
+                outcome = language.render(OUTCOMES[check.outcome])
+                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), f"\n{words}")
     return Text("")

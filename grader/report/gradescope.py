@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import ROOT, CourseError
+from grader.model import what
 from grader.report import record
 from grader.report.language import Language
 
@@ -141,7 +142,7 @@ def write(out: Path, to: Path, language: Language) -> bool:
     except CourseError as error:
         data = without(
             language("There is no verdict: the grader itself failed, not you."),
-            [str(error)],
+            [language.render(what(error))],
             language,
         )
     else:

@@ -7,6 +7,7 @@ import itertools
 import locale
 import os
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ class Language:
         return self(message.text, **inner)
 
 
+def columns(text: str) -> int:
+    """Of a terminal: a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def known() -> list[str]:
     """The languages that there are."""
     return ["en", *sorted(path.name for path in _CATALOGUES.iterdir() if path.is_dir())]
@@ -80,7 +86,8 @@ def _preferred() -> list[str]:
     """The languages that are asked for, up to English, which is what everything is written in."""
     named = [os.environ.get(key, "") for key in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")]
     names = [part for value in named for part in value.split(":") if part]
-    names = names or [locale.getlocale()[0] or "en"]
+    spelled = locale.getlocale()[0] or "en"  # on Windows "Chinese (Simplified)_China"
+    names = names or [re.sub(r"\AChinese.*", "zh", spelled)]
     return list(itertools.takewhile(lambda name: name.split("_")[0].lower() != "en", names)) or [
         "en"
     ]

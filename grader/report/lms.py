@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.course import CourseError
+from grader.model import say, what
 
 Row = dict[str, str]
 
@@ -96,7 +97,9 @@ def export(
     """
     rows = _read(grades)
     if not rows or {"submission", "status", "score", "max_score"} - rows[0].keys():
-        raise ExportError(f"{grades} holds no grades: it is written by `make grade`.")
+        raise ExportError(
+            say("{file} holds no grades: it is written by `make grade`.", file=str(grades))
+        )
     for row in rows:
         row["submission"] = _unguarded(row["submission"])
     graded = [row for row in rows if row["status"] == "graded"]
@@ -117,20 +120,29 @@ def _read(path: Path) -> list[Row]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ExportError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from None
+        words = say(
+            "{file} cannot be read as a CSV file in UTF-8: {error}",
+            file=str(path),
+            error=what(error, path),
+        )
+        raise ExportError(words) from None
     first = text.partition("\n")[0]
     separator = max(",;\t", key=first.count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, restval="")
     try:
         return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
     except csv.Error as error:
-        raise ExportError(f"{path} cannot be read as a CSV file: {error}") from None
+        words = say(
+            "{file} cannot be read as a CSV file: {error}", file=str(path), error=what(error, path)
+        )
+        raise ExportError(words) from None
 
 
 def _points(row: Row, most: float) -> str:
     score, max_score = _number(row, "score"), _number(row, "max_score")
     if max_score <= 0:
-        raise ExportError(f"{row['submission']} is graded, out of no points at all")
+        name = row["submission"]
+        raise ExportError(say("{name} is graded, out of no points at all", name=name))
     return f"{round(score * most / max_score, 2):g}"
 
 
@@ -140,7 +152,8 @@ def _number(row: Row, column: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ExportError(f"{row['submission']} is graded and has no points")
+        name = row["submission"]
+        raise ExportError(say("{name} is graded and has no points", name=name))
     return number
 
 
@@ -162,7 +175,8 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
     """Submission -> its person's row."""
     columns = {*form.persons, *form.name}
     if not persons or not columns & persons[0].keys():
-        raise ExportError(f"The roster has none of the columns: {', '.join(form.persons)}.")
+        names = ", ".join(form.persons)
+        raise ExportError(say("The roster has none of the columns: {names}.", names=names))
     # What a person is called counts only where nobody goes by it as a login or a number.
     by_name = _named(persons, form.persons[-1:]) | _named(persons, form.persons[:-1])
     by_number = _named(persons, form.persons[:1])
@@ -184,20 +198,32 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
             continue
         if len(known) > 1:
             raise ExportError(
-                f"{submission!r} is {len(known)} persons in the roster, and nothing says which:"
-                " mend the roster, or give the submission a name that is one person's."
+                say(
+                    "{name!r} is {count} persons in the roster, and nothing says which: mend the"
+                    " roster, or give the submission a name that is one person's.",
+                    name=submission,
+                    count=len(known),
+                )
             )
         person = known[0]
         first = owner.setdefault(id(person), submission)
         if first != submission:
-            raise ExportError(f"{first!r} and {submission!r} are the same person in the roster.")
+            raise ExportError(
+                say("{first!r} and {other!r} are the same person in the roster.",
+                    first=first, other=submission)
+            )  # fmt: skip
         found[submission] = person
     if points and not found:
         people = [person[c] for person in persons for c in form.persons[::-1] if person.get(c)]
         raise ExportError(
-            f"None of the {len(points)} submissions is in the roster. It names people such as"
-            f" {people[0] if people else '?'!r}, and a submission is called {next(iter(points))!r}:"
-            " name folders by login, number, address or name."
+            say(
+                "None of the {count} submissions is in the roster. It names people such as"
+                " {person!r}, and a submission is called {name!r}: name folders by login, number,"
+                " address or name.",
+                count=len(points),
+                person=people[0] if people else "?",
+                name=next(iter(points)),
+            )
         )
     return found
 

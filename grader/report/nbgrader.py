@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Course, CourseError
+from grader.model import say
 from grader.report import record
 
 
@@ -65,11 +66,14 @@ def write(out: Path, course: Course, url: str, assignment: str) -> Written:
         from nbgrader.api import Gradebook
     except ImportError:
         raise GradebookError(
-            "nbgrader is not installed: `python tools/set_up.py notebooks` installs it."
+            say("nbgrader is not installed: `python tools/set_up.py notebooks` installs it.")
         ) from None
     results = list(_results(out))
     if not results:
-        raise GradebookError(f"{out} holds no results: they are written by `make grade`.")
+        raise GradebookError(
+            say("{folder} holds no results: name a folder that `grade` has filled.",
+                folder=str(out))
+        )  # fmt: skip
     graded = [result for result in results if result["status"] == "graded"]
     try:
         with Gradebook(url) as gradebook:
@@ -79,7 +83,8 @@ def write(out: Path, course: Course, url: str, assignment: str) -> Written:
     except GradebookError:
         raise
     except Exception as error:  # of sqlalchemy, of any database's driver, of nbgrader
-        raise GradebookError(f"{url}: {type(error).__name__}: {error}") from error
+        told = f"{type(error).__name__}: {error}"
+        raise GradebookError(say("{file}: {what}", file=url, what=told)) from error
     missing = [one["submission"] for one in results if one["status"] != "graded"]
     return Written([one["submission"] for one in graded], missing)
 
@@ -112,10 +117,15 @@ def _hold_assignment(
                 if (exercise.unit, check_cell(id)) == (notebook.name, cell.name)
             }
             if worth != {cell.max_score}:
-                found = f"{cell.max_score:g} points for {notebook.name}/{cell.name}"
                 raise GradebookError(
-                    f"The gradebook's assignment {name!r} has {found}, and the course does not:"
-                    " name another --assignment, or run `nbgrader generate_assignment` again."
+                    say(
+                        "The gradebook's assignment {name!r} has {points} points for {cell}, and"
+                        " the course does not: name another --assignment, or run `nbgrader"
+                        " generate_assignment` again.",
+                        name=name,
+                        points=f"{cell.max_score:g}",
+                        cell=f"{notebook.name}/{cell.name}",
+                    )
                 )
 
 

@@ -19,25 +19,11 @@ from grader.report.cause import cause, once
 from grader.report.language import Language
 from grader.report.pictures import Picture
 from grader.report.plain import plain
+from grader.report.words import OUTCOMES
 from grader.subject import endings
 
 TEMPLATES = Path(__file__).resolve().with_name("templates")
 
-OUTCOMES = {
-    Outcome.PASSED: say("passed"),
-    Outcome.WRONG_VALUE: say("wrong value"),
-    Outcome.WRONG_SHAPE: say("wrong shape"),
-    Outcome.WRONG_DTYPE: say("wrong dtype"),
-    Outcome.WRONG_DEVICE: say("wrong device"),
-    Outcome.RAISED: say("an exception"),
-    Outcome.FORBIDDEN_CALL: say("a forbidden call"),
-    Outcome.NOT_ATTEMPTED: say("not attempted"),
-    Outcome.TIMEOUT: say("out of time"),
-    Outcome.OUT_OF_MEMORY: say("out of memory"),
-    Outcome.CRASHED: say("a crash"),
-    Outcome.BLOCKED: say("blocked"),
-    Outcome.GRADER_ERROR: say("the grader failed"),
-}
 _UNTOUCHED = {Outcome.NOT_ATTEMPTED.value, Outcome.BLOCKED.value}
 _PASSED = Outcome.PASSED.value
 UNSAFE = "UNSAFE"  # among the protections of a run without walls

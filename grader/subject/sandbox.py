@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from grader.model import say
 from grader.subject import control, jail
 from grader.subject.control import PRESENT, Limits, Report, Settings
 from grader.subject.jail import JailError
@@ -115,8 +116,10 @@ class Sandbox:
     ):
         if sys.platform != "linux":
             raise JailError(
-                "grading in a sandbox needs Linux. Use the container recipe in docs/grading.md "
-                "(`make check` works everywhere)."
+                say(
+                    "grading in a sandbox needs Linux. Use the container recipe in docs/grading.md"
+                    " (`make check` works everywhere)."
+                )
             )
         self._service = service
         self._limits = limits or (Limits() if device == "cpu" else control.GPU_LIMITS)

@@ -17,6 +17,7 @@ from grader import checkup, cli
 from grader.checkup import NOTE, OK, WRONG, Finding
 from grader.course import ROOT
 from grader.machine import PACKAGES, Machine
+from grader.model import Message
 from grader.report.language import Language
 
 EN = Language("en")
@@ -224,6 +225,15 @@ def test_the_doctor_needs_no_packages() -> None:
     assert "wrong" in run.stdout.splitlines()[-1]
 
 
+def test_other_commands_lead_there_in_chinese(monkeypatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "zh")
+    told = bare("check").stderr
+    assert told.startswith("课程有自己的 Python：请运行 `make check`")
+    monkeypatch.setenv("LANGUAGE", "en")
+    assert bare("check", "--lang", "zh").stderr == told
+    assert bare("--lang", "zh", "doctor").stdout == bare("doctor", "--lang", "zh").stdout
+
+
 def test_other_commands_lead_there() -> None:
     run = bare("check")
     assert (run.returncode, run.stdout) == (1, "")
@@ -260,7 +270,7 @@ def test_a_python_that_is_too_old_can_read_the_doctor(name: str) -> None:
 def test_what_only_instructors_lack_is_no_fault_of_a_student_s(state, monkeypatch, capsys) -> None:
     from grader import walls
 
-    found = [walls.Finding("read a file", True, state, "it could", "install it")]
+    found = [walls.Finding("read a file", True, state, Message("it could"), Message("install it"))]
     absent = state == "absent"
     monkeypatch.setattr(checkup, "show", lambda language: 0)
     monkeypatch.setattr(walls, "examine", lambda: found)

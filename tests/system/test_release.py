@@ -74,6 +74,7 @@ KINDS = {
     "exercises/__init__.py": True, "exercises/{unit}.py": True,
     "tests/public/test_{unit}.py": True, "tests/public/answers/{unit}.safetensors": True,
     "tools/__init__.py": True, "tools/set_up.py": True, "tools/install.py": True,
+    "tools/tell.py": True,
     "grader/judge/pytest.ini": True, "grader/*.py": True,  # which ones: the next test
     "grader/locale/zh/LC_MESSAGES/grader.mo": True,
     "grader/report/templates/*.html": True, "grader/report/templates/style.css": True,

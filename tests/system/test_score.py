@@ -54,7 +54,7 @@ def test_a_clause_is_earned_when_all_its_checks_pass() -> None:
     assert (first.score, first.max_score, first.passed) == (3, 5, False)
 
 
-def broken(*outcomes: Outcome, clause: int = 1) -> ExerciseScore:
+def broken(*outcomes: Outcome, clause: int = 1, varied: bool = True) -> ExerciseScore:
     """An exercise whose clauses end so, on a mistake that breaks one of them."""
     failing = [n for n, outcome in enumerate(outcomes, 1) if outcome is not PASSED]
     mistake = Suspect("Title.", "Hint?", clause)
@@ -64,6 +64,7 @@ def broken(*outcomes: Outcome, clause: int = 1) -> ExerciseScore:
             alike=["a"] if number in failing else [],
             suspects={"a": mistake} if outcome is WRONG else {},
             found_in={"a": [f"unit.wide/{n}/test" for n in failing]} if outcome is WRONG else {},
+            varied=varied,
         )
         for number, outcome in enumerate(outcomes, 1)
     ]
@@ -84,6 +85,10 @@ def test_one_mistake_costs_the_clause_that_it_breaks(outcomes, clause, earned) -
     exercise = broken(*outcomes, clause=clause)
     assert exercise.clauses == earned
     assert not exercise.passed
+
+
+def test_zeros_may_come_from_any_code() -> None:
+    assert broken(WRONG, WRONG, WRONG, varied=False).clauses == [0, 0, 0]
 
 
 def test_two_mistakes_cost_all_that_fails() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,15 +16,28 @@ import pytest
 from grader.course import ROOT
 from tools import install
 
+NEEDED = ("tools/__init__.py", "tools/set_up.py", "tools/install.py", "pyproject.toml",
+          "grader/__init__.py", "grader/model.py", "grader/report/__init__.py",
+          "grader/report/language.py", "grader/report/usage.py",
+          "grader/locale/zh/LC_MESSAGES/grader.mo")  # fmt: skip
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """What is needed of it, without a .venv."""
     folder = tmp_path / "my course 学习"
-    for name in ("tools/__init__.py", "tools/set_up.py", "tools/install.py", "pyproject.toml"):
+    for name in NEEDED:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     return folder
+
+
+def set_up(folder: Path, word: str, lang: str) -> subprocess.CompletedProcess[str]:
+    """In a Python that has no packages at all."""
+    command = [sys.executable, "-I", "-S", "tools/set_up.py", word]
+    environment = os.environ | {"LANGUAGE": lang}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True,
+                          encoding="utf-8", timeout=60)  # fmt: skip
 
 
 REFUSED = {
@@ -36,13 +50,29 @@ REFUSED = {
 
 @pytest.mark.parametrize("word", REFUSED)
 def test_what_cannot_be_is_refused_before_anything_is_made(checkout: Path, word: str) -> None:
-    command = [sys.executable, "tools/set_up.py", word]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60)
+    done = set_up(checkout, word, "en")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
     for words in REFUSED[word]:
         assert words in done.stderr
     assert not (checkout / ".venv").exists()
+
+
+IN_CHINESE = {
+    "foo": (2, "没有叫 'foo' 的附加组件"),
+    "--torch=cup": (2, "没有叫 'cup' 的 torch 版本"),
+    "--nonsense": (2, "无法识别的参数：--nonsense"),
+    "--help": (0, "建立 .venv，并安装所需的东西。"),
+}
+
+
+@pytest.mark.parametrize("word", IN_CHINESE)
+def test_it_speaks_chinese_before_anything_is_installed(checkout: Path, word: str) -> None:
+    done = set_up(checkout, word, "zh_CN.UTF-8")
+    code, words = IN_CHINESE[word]
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr
+    assert not re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +123,8 @@ def test_nothing_in_it_is_unreadable_for_python_2(name: str) -> None:
 
 @pytest.mark.parametrize("name", FRONTS)
 @pytest.mark.parametrize("python", ["python2.7", "python3.6", "python3.7"])
-def test_an_old_python_gets_a_sentence(python: str, name: str) -> None:
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_an_old_python_gets_a_sentence(python: str, name: str, lang: str) -> None:
     asked = [python, "-c", "import sys; print(sys.executable)"]
     if (
         not shutil.which(python)
@@ -101,10 +132,12 @@ def test_an_old_python_gets_a_sentence(python: str, name: str) -> None:
     ):
         pytest.skip(f"there is no {python}")
     command = [found.stdout.strip(), *FRONTS[name]]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "LANGUAGE": lang}
+    environment["PYTHONIOENCODING"] = "utf-8"
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 1
-    assert "needs Python 3.10 or newer" in done.stderr
+    words = {"en": "needs Python 3.10 or newer", "zh": "需要 Python 3.10 或更新的版本"}
+    assert words[lang] in done.stderr
     assert "Error" not in done.stderr
 
 
