@@ -23,7 +23,7 @@ from grader import course as courses
 from grader.course import ROOT
 from grader.judge import bank
 
-SMALL, CLASS, LARGE = 20, 100, 1000
+SMALL, CLASS, JOBS, LARGE = 20, 100, 300, 1000
 _CURVE = (10, SMALL, CLASS, LARGE)
 ATTENTION = "attention.scaled_dot_product_attention"
 
@@ -59,9 +59,9 @@ def run() -> bool:
         folder = Path(name)
         submissions = _write_class(folder / "class", LARGE)
         curve = {n: _grade(folder, submissions[:n], CORE) for n in _CURVE}
-        single = _grade(folder, submissions[:CLASS], CORE, "--jobs", "1")
-        double = _grade(folder, submissions[:CLASS], CORE, "--jobs", "2")
-        triple = _grade(folder, submissions[:CLASS], CORE, "--jobs", "3")
+        single, double, triple = (
+            _grade(folder, submissions[:JOBS], CORE, "--jobs", jobs) for jobs in "123"
+        )
         alone = {n: _grade(folder, submissions[:n], [ATTENTION]) for n in (SMALL, LARGE)}
         peer = [sys.executable, "-m", "bench.peer_pytest"]
         pytest_s = sum(_seconds([*peer, str(one)]) for one in submissions[:SMALL]) / SMALL
@@ -72,8 +72,8 @@ def run() -> bool:
     for size, one in curve.items():
         print(f"  grade, a class of {size:5}         {one.seconds:7.3f}"
               f"   (marking: {one.marking:.3f} of one job; {one.memory:.0f} MB)")  # fmt: skip
-    print(f"  grade, {CLASS}, one job            {single.seconds:7.3f}")
-    print(f"  grade, {CLASS}, two jobs           {double.seconds:7.3f}")
+    print(f"  grade, {JOBS}, one job            {single.seconds:7.3f}")
+    print(f"  grade, {JOBS}, two jobs           {double.seconds:7.3f}")
     for size, one in alone.items():
         print(f"  grade, {size:4}, attention alone  {one.seconds:7.3f}")
     print(f"  fresh pytest process          {pytest_s:7.3f}")

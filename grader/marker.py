@@ -129,8 +129,9 @@ class Marker:
         self._cache = cache
         self._units = [unit.name for unit in course.units]
         self._answers = Remembered(Live(Host(bank.solution(course), self._units)))
-        given = bank.given(course, self._mistakes)
-        self._given = {id: given[id] for id in given.keys() & set(exercises)}
+        repairs = {id for id in exercises if course.exercises[id].stub}
+        given = bank.given(course, self._mistakes) if repairs else {}
+        self._given = {id: given[id] for id in repairs}
         self._known: dict[str, Known] = {}
         self.for_all_s = 0.0
         self._passing = _Passing()
