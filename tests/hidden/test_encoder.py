@@ -148,6 +148,31 @@ def test_dropout_in_each_sentence(subject, draw, silent):
 
 
 @clause(LAYER, 5)
+@pytest.mark.parametrize("silent", [ATTENTION, THOUGHT], ids=["of f", "of a"])
+def test_dropout_in_each_token(subject, draw, silent):
+    """In training, other numbers are dropped in each token"""
+    layer = _layer(subject, draw, silent, dropout=0.5).train()
+    found = layer(draw.tensor(3, 1, 8).repeat(1, 5, 1))
+    expect(found).differs_from(found[:, :1].expand_as(found))
+
+
+@clause(LAYER, 5)
+def test_dropout_of_f_is_another(subject, draw):
+    """In training, other numbers of f are dropped than of a"""
+    layer = _layer(subject, draw, f"{ATTENTION}.weight", f"{THOUGHT}.weight", dropout=0.5)
+    x, a, f = draw.tensor(5, 16, 8), torch.zeros(8).double(), torch.zeros(8).double()
+    a[0], f[0] = 2 + draw.tensor(), 2 + draw.tensor()  # one number is dropped from both, or not
+
+    def with_both(factor):
+        return layer.load({f"{ATTENTION}.bias": a * factor, f"{THOUGHT}.bias": f * factor})
+
+    found = with_both(1).train()(x)
+    neither, both = with_both(0).eval()(x), with_both(2)(x)
+    near = (found - neither).abs().sum(-1) < (found - both).abs().sum(-1)
+    expect(found).differs_from(torch.where(near.unsqueeze(-1), neither, both))
+
+
+@clause(LAYER, 5)
 def test_dropout_leaves_evaluation_whole(subject, draw):
     """In evaluation, the result is the same with any dropout"""
     x, weights, results = draw.tensor(3, 5, 8), {}, []
@@ -279,8 +304,11 @@ def test_padding_is_hidden(subject, draw):
 @clause(ENCODER, 3)
 def test_sentence_alone(subject, draw):
     """Each sentence has its own padding: alone it means what it means in a batch"""
-    encoder = _encoder(subject, draw)
-    properties.alone_as_in_batch(encoder.on(draw.tokens(4, 7, 11)), "token_ids")
+    encoder, ids = _encoder(subject, draw), draw.tokens(4, 7, 11)
+    found = encoder(ids)
+    for sentence in range(4):
+        alone = ids[sentence : sentence + 1]  # the vectors of padding mean nothing
+        expect(encoder(alone), where=(alone != 0).unsqueeze(-1)).equals(found[sentence][None])
 
 
 @clause(ENCODER, 3)

@@ -205,6 +205,14 @@ def test_masks_of_other_shapes(subject, draw, shape):
 
 
 @clause(FORWARD, 5)
+def test_mask_of_three_axes(subject, draw):
+    """A mask [num_heads, seq_q, seq_k] has one part for each head, whichever the sentence"""
+    mask = draw.mask(2, 4, 5)
+    _, weights = layer_of(subject, draw).on(*inputs(draw, batch=2), mask)()
+    expect(weights, where=~mask).equals(0)
+
+
+@clause(FORWARD, 5)
 def test_mask_of_all_true(subject, draw):
     """A mask that hides nothing changes nothing"""
     call = layer_of(subject, draw).on(*inputs(draw))

@@ -66,6 +66,14 @@ def test_feed_forward_is_two_linears(subject):
 
 
 @clause(LAYER, 3)
+def test_feed_forward_has_no_other_weights(subject):
+    """Beside the weights and biases of its two Linears, feed_forward has none"""
+    parameters = subject.encoder.TransformerEncoderLayerSimple(8, 2, 7).describe()["parameters"]
+    own = [name for name in parameters if name.startswith("feed_forward.")]
+    expect(max(len(own), 4)).equals(4)
+
+
+@clause(LAYER, 3)
 def test_negative_inner_numbers(subject, draw):
     """The ReLU turns negative inner numbers into 0, however low they are"""
     layer, x = _layer(subject, draw, ATTENTION), draw.tensor(3, 5, 8)
@@ -110,6 +118,18 @@ def test_norm_of_each_token(subject, draw):
     """A norm takes the numbers of one token, whatever the others are"""
     layer, x = _layer(subject, draw, ATTENTION, THOUGHT).train(), draw.tensor(3, 5, 8)
     expect(layer(x)[:2, :4]).equals(layer(x[:2, :4]))
+
+
+@clause(LAYER, 4)
+def test_norm_forgets_mean_and_size(subject, draw):
+    """A norm takes away a token's mean and size: 4 * x + 3 gives what x gives"""
+    layer, x = (
+        _layer(subject, draw, ATTENTION, THOUGHT, "norm1.bias", "norm2.bias"),
+        draw.tensor(3, 5, 8),
+    )
+    found = layer(x)
+    if not torch.equal(found, x):  # else no norm acts on a sum, which clauses 1 and 2 say
+        expect(layer(4 * x + 3)).equals(found, within=1e-3)
 
 
 @clause(LAYER, 4)
