@@ -171,6 +171,9 @@ def _row(
         except IntakeError as error:
             problems = (what(error),)
     if marked is None or problems:
+        if any(a.submission == id for a in adjusted):
+            words = say("What adjustments.csv says of it has no effect: nothing of it was graded.")
+            problems = (*problems, words)
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(problem) for problem in problems]}  # fmt: skip
         return Row(submission, None, problems, result)

@@ -181,7 +181,7 @@ class CheckResult:
     message: tuple[Message, ...] = ()
     frames: tuple[str, ...] = ()
     mistake: str | None = None
-    breaks: int | None = None  # the clause of that mistake, where it alone is in the code
+    breaks: int | None = None  # of a failed check: the clause of the one mistake in the code
     alike: Sequence[str] = ()  # the known mistakes that fail here in the same way
     # Of these, where a value was judged: by id; and the checks that it is known to fail
     suspects: Mapping[str, Suspect] = field(default_factory=dict)

@@ -17,11 +17,12 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
     A mistake accounts for a failed check if it fails there in the same way. It is named
 
-    * where it alone accounts for everything that failed, and fails nowhere else; the check then
-      says which clause the mistake breaks, if something fails there, and the values are not such as
-      any code might give: the others suffer from it;
+    * where it alone accounts for everything that failed, and fails nowhere else;
     * else, with other mistakes in the code, where a check has found numbers that it alone gives,
       if it accounts for every check that it is known to fail, and for half of what failed at least.
+
+    In the first case, and if not all values are such as any code might give, everything that failed
+    says which clause the mistake breaks, if something fails there: the rest suffers from it.
 
     Alone: a mistake that is known to fail in a check that has passed is not in the code. Of several
     that have the same title, any will do.
@@ -45,8 +46,13 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
             return check
         title, hint, _ = check.suspects[left[0]]
         lines = tuple(say(line) for line in (title, hint) if line)
-        broken = {check.suspects[id].clause for id in left} if whole and varied else set()
-        breaks = broken.pop() if len(broken) == 1 and broken <= lost else None
-        return replace(check, mistake=left[0], breaks=breaks, message=lines + check.message)
+        return replace(check, mistake=left[0], message=lines + check.message)
 
-    return [name(check) for check in checks]
+    checks = [name(check) for check in checks]
+    broken = {
+        c.suspects[id].clause for c in checks if c.mistake for id in whole & c.suspects.keys()
+    }
+    if not varied or len(broken) != 1 or not broken <= lost:
+        return checks
+    [clause] = broken
+    return [replace(c, breaks=None if c.outcome is Outcome.PASSED else clause) for c in checks]

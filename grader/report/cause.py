@@ -27,19 +27,29 @@ def cause(mistake: str | None, outcome: str, words: str, frames: Sequence[str]) 
     return mistake or "\n".join([words, *frames])
 
 
-def once(failed: Iterable[tuple[int, int | None]]) -> Message | None:
-    """Why some clauses keep their points though checks fail there; None where none does.
+def costs(failed: Iterable[tuple[int, int | None, bool]]) -> Message | None:
+    """Which clauses lose their points, where it is not just the one at which something fails.
 
     Args:
-        failed: of each failed check, its clause, and the clause that its mistake breaks.
+        failed: of each failed check, its clause, the clause that the one mistake there is breaks,
+            and whether a mistake is named.
     """
-    pairs = list(failed)
-    spared = {clause for clause, _ in pairs} - {breaks or clause for clause, breaks in pairs}
-    if not spared:
+    found = list(failed)
+    clauses = sorted({clause for clause, _, _ in found})
+    broken = next((breaks for _, breaks, _ in found if breaks), None)
+    if len(clauses) < 2:
         return None
-    return say(
-        "(one mistake costs once: points are lost at clause {clause} alone; what fails at {spared}"
-        " comes of it)",
-        clause=next(breaks for _, breaks in pairs if breaks),
-        spared=", ".join(map(str, sorted(spared))),
-    )
+    if broken:
+        others = ", ".join(str(clause) for clause in clauses if clause != broken)
+        return say(
+            "(one mistake costs once: points are lost at clause {clause} alone; what fails at"
+            " {spared} comes of it)",
+            clause=broken,
+            spared=others,
+        )
+    if any(named for _, _, named in found):
+        return say(
+            "(more than one thing is wrong, so each clause at which something fails loses its"
+            " points: mend one, and check again)"
+        )
+    return None

@@ -160,9 +160,10 @@ def _first_open(score: Score, language: Language) -> Text:
     for exercise in score.exercises:
         for check in exercise.checks:
             if check.outcome is not Outcome.PASSED:
-                words = (
-                    language.render(check.message[0]) if check.message else language(check.title)
-                )
+                untried = check.outcome in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED)
+                title = "" if untried else language(check.title)
+                words = language.render(check.message[0]) if check.message else title
                 outcome = language.render(OUTCOMES[check.outcome])
-                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), f"\n{words}")
+                end = f"\n{words}" if words else ""
+                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), end)
     return Text("")

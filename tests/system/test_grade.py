@@ -119,6 +119,7 @@ def _odd(folder: Path, course) -> None:
     (folder / "Same.zip").write_bytes(b"")
     (folder / "Same.ZIP").write_bytes(b"")
     (folder / "loose.py").write_text("x = 1")
+    (folder / "list.txt").write_text("ada, bai")
     forger = reference(folder / "forger", course, "attention", UNSCALED)
     text = (forger / "attention.py").read_text(encoding="utf-8") + FORGERY
     (forger / "attention.py").write_text(text, encoding="utf-8")
@@ -256,10 +257,13 @@ def test_a_broken_method_costs_once(graded) -> None:
 def test_the_table_names_everyone(graded) -> None:
     folder, out, run = graded
     listed = {p.stem if p.suffix.lower() == ".zip" else p.name for p in folder.iterdir()}
-    assert {*rows(out)} >= listed - {"loose.py", "grades.csv"}
+    assert {*rows(out)} >= listed - {"list.txt", "grades.csv"}
     for name in rows(out):
         assert name in run.stdout
-    assert "not graded: 'loose.py' is neither a folder nor a zip" in run.stdout
+    assert "not graded: 'list.txt' is neither a folder nor a zip" in run.stdout
+    loose = rows(out)["loose.py"]
+    assert loose["status"] == "unreadable"
+    assert "put what it holds into a folder" in loose["notes"]
 
 
 @pytest.mark.parametrize("name", ["half-a-character", "escape-sequences", "another-line-end"])
@@ -437,6 +441,7 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     lines += [
         "emil-untouched,override,masks.combine_masks,3,shown in class",
         "ada-perfect,late,,0.5,a day",
+        "broken,override,,3,in person",
     ]
     lines += [f"*,void,{id},,unclear" for id in open_checks]
     (mine / "adjustments.csv").write_text("\n".join(lines), encoding="utf-8")
@@ -447,6 +452,8 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     assert points["emil-untouched"] == 3
     assert points["ada-perfect"] == whole / 2
     assert "a day" in rows(mine)["ada-perfect"]["notes"]
+    assert rows(mine)["broken"]["score"] == ""
+    assert "has no effect: nothing of it was graded" in rows(mine)["broken"]["notes"]
     assert points["hana-softmax-over-queries"] == whole
     assert f'<p class="big">{whole / 2:g} of {whole:g} points</p>' in page(mine, "ada-perfect")
     assert "Late (a day): times 0.5." in page(mine, "ada-perfect")

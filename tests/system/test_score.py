@@ -55,7 +55,7 @@ def test_a_clause_is_earned_when_all_its_checks_pass() -> None:
 
 
 def broken(*outcomes: Outcome, clause: int = 1, varied: bool = True) -> ExerciseScore:
-    """An exercise whose clauses end so, on a mistake that breaks one of them."""
+    """An exercise whose clauses end so, as they do on a mistake that breaks one of them."""
     failing = [n for n, outcome in enumerate(outcomes, 1) if outcome is not PASSED]
     mistake = Suspect("Title.", "Hint?", clause)
     results = [
@@ -78,7 +78,8 @@ def broken(*outcomes: Outcome, clause: int = 1, varied: bool = True) -> Exercise
         ((WRONG, WRONG, WRONG), 3, [2, 3, 0]),
         ((PASSED, WRONG, WRONG), 3, [2, 3, 0]),
         ((PASSED, WRONG, WRONG), 1, [2, 0, 0]),  # nothing fails where it should
-        ((WRONG, RAISED, WRONG), 1, [0, 0, 4]),  # what ends in an exception has shown nothing
+        ((WRONG, RAISED, WRONG), 1, [0, 3, 4]),  # as the mistake does
+        ((RAISED, RAISED, RAISED), 1, [0, 0, 0]),  # which could be anything
     ],
 )
 def test_one_mistake_costs_the_clause_that_it_breaks(outcomes, clause, earned) -> None:
