@@ -322,7 +322,7 @@ class Marker:
                 if path:
                     with contextlib.suppress(OSError):  # a full disk: then they are made again
                         replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
-            self._known[exercise] = Known(signatures, bank.suspects(mistakes))
+            self._known[exercise] = Known(signatures, bank.titles(mistakes))
         return self._known[exercise]
 
 

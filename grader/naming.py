@@ -21,17 +21,12 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
     * else, with other mistakes in the code, where a check has found numbers that it alone gives,
       if it accounts for every check that it is known to fail, and for half of what failed at least.
 
-    In the first case, and if not all values are such as any code might give, everything that failed
-    says which clause the mistake breaks, if something fails there: the rest suffers from it.
-
     Alone: a mistake that is known to fail in a check that has passed is not in the code. Of several
     that have the same title, any will do.
     """
     failed = {c.id for c in checks if c.outcome is not Outcome.PASSED or c.alike}  # or is void
     fails = {id: set(where) for check in checks for id, where in check.found_in.items()}
     accounts = {id: {check.id for check in checks if id in check.alike} for id in fails}
-    lost = {check.clause for check in checks if check.outcome is not Outcome.PASSED}
-    varied = any(check.varied for check in checks)
     possible = {id for id in fails if fails[id] <= failed}
     likely = {
         id for id in possible if fails[id] == accounts[id] and 2 * len(fails[id]) >= len(failed)
@@ -40,19 +35,11 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
     def name(check: CheckResult) -> CheckResult:
         left = [id for id in check.suspects if id in (whole or possible)]
-        titles = {check.suspects[id].title for id in left}
+        titles = {check.suspects[id] for id in left}
         certain = len(titles) == 1 and likely.issuperset(left) and bool(whole or check.telling)
         if not certain or check.outcome is Outcome.PASSED:
             return check
-        title, hint, _ = check.suspects[left[0]]
-        lines = tuple(say(line) for line in (title, hint) if line)
+        lines = tuple(say(line) for line in check.suspects[left[0]] if line)
         return replace(check, mistake=left[0], message=lines + check.message)
 
-    checks = [name(check) for check in checks]
-    broken = {
-        c.suspects[id].clause for c in checks if c.mistake for id in whole & c.suspects.keys()
-    }
-    if not varied or len(broken) != 1 or not broken <= lost:
-        return checks
-    [clause] = broken
-    return [replace(c, breaks=None if c.outcome is Outcome.PASSED else clause) for c in checks]
+    return [name(check) for check in checks]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from grader.model import Message, Outcome, say
+from grader.model import Outcome
 
 _SIZES = re.compile(r"\d+(, \d+)*")
 
@@ -25,31 +25,3 @@ def cause(mistake: str | None, outcome: str, words: str, frames: Sequence[str]) 
     if outcome == Outcome.WRONG_SHAPE.value and not mistake:
         words = _SIZES.sub("n", words)
     return mistake or "\n".join([words, *frames])
-
-
-def costs(failed: Iterable[tuple[int, int | None, bool]]) -> Message | None:
-    """Which clauses lose their points, where it is not just the one at which something fails.
-
-    Args:
-        failed: of each failed check, its clause, the clause that the one mistake there is breaks,
-            and whether a mistake is named.
-    """
-    found = list(failed)
-    clauses = sorted({clause for clause, _, _ in found})
-    broken = next((breaks for _, breaks, _ in found if breaks), None)
-    if len(clauses) < 2:
-        return None
-    if broken:
-        others = ", ".join(str(clause) for clause in clauses if clause != broken)
-        return say(
-            "(one mistake costs once: points are lost at clause {clause} alone; what fails at"
-            " {spared} comes of it)",
-            clause=broken,
-            spared=others,
-        )
-    if any(named for _, _, named in found):
-        return say(
-            "(more than one thing is wrong, so each clause at which something fails loses its"
-            " points: mend one, and check again)"
-        )
-    return None

@@ -15,7 +15,7 @@ import jinja2
 from grader.course import Course, Exercise
 from grader.model import Outcome, say
 from grader.report import pictures
-from grader.report.cause import cause, costs
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.pictures import Picture
 from grader.report.plain import plain
@@ -198,13 +198,9 @@ def _words(data: Json, exercise: Exercise, language: Language) -> Iterator[str]:
     """What is to be said of an exercise as a whole."""
     if data["followed_through"]:
         yield language("(judged on a sound version of what it stands on, since yours is open)")
-    failed = [check for check in data["checks"] if check["outcome"] != _PASSED]
-    if exercise.stub and 1 in {check.get("breaks") or check["clause"] for check in failed}:
+    lost = {check["clause"] for check in data["checks"] if check["outcome"] != _PASSED}
+    if exercise.stub and 1 in lost:
         yield language("(points come once the fault is gone: once clause 1 holds)")
-    else:
-        why = costs((c["clause"], c.get("breaks"), bool(c["mistake"])) for c in failed)
-        if why:
-            yield language.render(why)
     if data["score"] != sum(clause["points"] for clause in data["clauses"]):
         yield language("(these points were set by hand: see the notes)")
 
@@ -224,8 +220,7 @@ def _line(
             all=len(test),
         )
     key = cause(check["mistake"], outcome, check["message"], check["frames"])
-    breaks = check.get("breaks")
-    same_as = breaks if breaks and breaks != check["clause"] else told.get(key)
+    same_as = told.get(key)
     reason = None
     if key and same_as is None:
         told[key] = check["clause"]

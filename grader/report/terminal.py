@@ -13,7 +13,7 @@ from grader.course import Exercise
 from grader.desk import Upcoming
 from grader.model import PRINTED_MOST, CheckResult, Message, Outcome, Submission, say
 from grader.report import pictures
-from grader.report.cause import cause, costs
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.plain import plain
 from grader.report.wrapping import wrap
@@ -105,7 +105,7 @@ class Terminal:
             words = self._say("(points come once the fault is gone: once clause 1 holds)")
             self._write(Text(words, "dim"), 6)
         elif exercise.untouched is None and not exercise.passed:
-            self._points(exercise)
+            self._write(Text(self._say.render(_by_clause(exercise)), "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
@@ -124,8 +124,6 @@ class Terminal:
         def told_at(check: CheckResult) -> tuple[int, str]:
             """In which clause its reason was told, 0 where it is yet to be; and its cause."""
             key = "" if common else self._cause(check)
-            if check.breaks and check.clause != check.breaks:
-                return check.breaks, key  # told where the points are lost
             if key in told:
                 return told[key], key
             if key:
@@ -149,14 +147,6 @@ class Terminal:
                 if key and not clause:
                     self._reason(check)
                     self._picture(check, exercise.checks)
-
-    def _points(self, exercise: ExerciseScore) -> None:
-        """Print what each clause earned, and why."""
-        failed = [c for c in exercise.checks if c.outcome is not Outcome.PASSED]
-        why = costs((c.clause, c.breaks, bool(c.mistake)) for c in failed)
-        for words in (why, _by_clause(exercise)):
-            if words:
-                self._write(Text(self._say.render(words), "dim"), 6)
 
     def _cause(self, check: CheckResult) -> str:
         """What makes two failures one: see `cause`; and the line that raised, whatever it says."""
@@ -255,10 +245,8 @@ class Terminal:
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
 
 
-def _by_clause(exercise: ExerciseScore) -> Message | None:
+def _by_clause(exercise: ExerciseScore) -> Message:
     most = exercise.exercise.points
-    if len(most) == 1:
-        return None
     parts = (f"{points:g}/{all}" for points, all in zip(exercise.clauses, most))
     return say("points of clause 1, 2, ...: {points}", points="  ".join(parts))
 
