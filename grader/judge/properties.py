@@ -193,6 +193,30 @@ def repeats(call: Call) -> None:
         expect(second).equals(first, within=0.0)
 
 
+def shared_out(weights: Tensor, mask: Tensor) -> Tensor:
+    """The same weights where some keys are hidden: what these had, the visible ones share out.
+
+    Args:
+        weights: without a mask, ``[..., queries, keys]``.
+        mask: bool, True where a key is visible; a row without one is given zeros.
+    """
+    seen = weights.double() * mask
+    whole = seen.sum(-1, keepdim=True)
+    return (seen / torch.where(whole == 0, 1, whole)).to(weights.dtype)
+
+
+def broadcasts(call: Call) -> None:
+    """A mask that fits by broadcasting does what the same mask does in the shape of the weights.
+
+    Args:
+        call: with a ``mask``; gives an output and weights.
+    """
+    output, weights = call()
+    whole = call["mask"].expand(weights.shape).contiguous()
+    for part, expected in zip((output, weights), call.but(mask=whole)()):
+        expect(part).equals(expected)
+
+
 def gradient_fits(
     subject: Subject, call: Call, draw: Draw, *names: str, of: Sequence[int] | None = None
 ) -> None:
