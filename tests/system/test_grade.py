@@ -26,7 +26,8 @@ import torch
 from grader import course as courses
 from grader import sample
 from grader.course import ROOT
-from grader.grade import read_class
+from grader.grade import _first, read_class
+from grader.intake import IntakeError
 from grader.judge import bank, standin
 from grader.judge.diagnose import Signature
 from grader.judge.suite import collect
@@ -419,6 +420,16 @@ def test_what_changes_meanwhile_is_graded_the_next_time(course, tmp_path) -> Non
     assert {row["status"] for row in rows(out).values()} == {"graded"}
 
 
+def test_a_twin_that_changes_takes_nobody_along(course, tmp_path) -> None:
+    for name in ("a", "b"):
+        reference(tmp_path / name, course)
+    changed, whole = read_class(tmp_path, course)
+    (tmp_path / "a" / "masks.py").write_text("# begun anew")
+    assert _first([changed, whole], course).id == "b"
+    with pytest.raises(IntakeError, match="a has changed meanwhile"):
+        _first([changed], course)
+
+
 def test_a_class_of_texts_is_not_held(course, tmp_path) -> None:
     for n in range(50):
         reference(tmp_path / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
@@ -524,6 +535,13 @@ def test_some_are_graded_and_the_others_keep_what_they_have(small_class, tmp_pat
     assert rows(out).keys() == {"a", "b", "c"}
     before = (out / "grades.csv").read_bytes()
     grade(small_class, out, *only, "--students", "c")
+    assert (out / "grades.csv").read_bytes() == before
+    run = grade(small_class, out, *only, "--limit", "20", "--students", "c")  # all are outdated
+    assert "as in an earlier run, if at all: a, b" in run.stdout
+    assert (out / "grades.csv").read_bytes() == before
+    run = grade(small_class, out, *only, "--students", "nobody*")
+    assert run.returncode == 2
+    assert "nobody here is called so" in run.stderr
     assert (out / "grades.csv").read_bytes() == before
     assert {path.parent.name for path in out.glob("*/report.html")} == {"a", "b", "c"}
 
