@@ -9,6 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,10 @@ def run(
         stack.enter_context(_alone(out))
         options = grading.Options(course.closure(chosen), jobs, limit_s, device=device)
         ids = [one.id for one in found]
+        if not any(fnmatchcase(id, students) for id in ids):
+            raise ClassroomError(
+                say("--students {pattern}: nobody here is called so.", pattern=students)
+            )
         adjusted = adjustments.read(out / "adjustments.csv", course, ids)
         with _progress(console, language) as progress:
             all_graded = grading.grade(
@@ -119,9 +124,13 @@ def run(
                 (_row(course, chosen, one, adjusted, out, present, options, language), one.seconds)
                 for one in itertools.chain(first, graded)
             )
-            lines = gradebook.write(out, _with_pages(rows, out, a_class), chosen, language)
+            lines = gradebook.write(out, _with_pages(rows, out, a_class), chosen, language, ids)
     gradebook.replace(out / "class.html", a_class.page())
     gradebook.show(console, lines, language)
+    left = [id for id in ids if id not in {line.id for line in lines}]
+    if left:
+        words = language("as in an earlier run, if at all: {names}", names=", ".join(left))
+        console.print(intake.printable(words), style="yellow", markup=False)
     words = language(
         "{count} submissions in {seconds} s: {files}",
         count=len(lines),
@@ -171,6 +180,9 @@ def _row(
         except IntakeError as error:
             problems = (what(error),)
     if marked is None or problems:
+        if any(a.submission == id for a in adjusted):
+            words = say("What adjustments.csv says of it has no effect: nothing of it was graded.")
+            problems = (*problems, words)
         result = {"schema": 1, "submission": id, "status": "unreadable",
                   "notes": [language.render(problem) for problem in problems]}  # fmt: skip
         return Row(submission, None, problems, result)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import intake, state
+from grader import definitions, intake, state
 from grader.check import LIMIT_S, Check
 from grader.course import Course, Exercise
 from grader.model import Outcome
@@ -53,6 +53,13 @@ class Desk:
     def fresh(self, id: str) -> state.Kept | None:
         """How an exercise stands, if nothing has changed since it was checked."""
         return self.state.fresh(self.course, id, self.texts)
+
+    def is_stub(self, id: str) -> bool:
+        """Nobody has begun it, whatever has changed around it."""
+        exercise = self.course.exercises[id]
+        names = definitions.names_of(self.course, exercise.unit)
+        own = definitions.pieces(self.texts.get(exercise.unit, ""), names).get(exercise.name, "")
+        return "raise NotImplementedError" in own
 
     def has_passed(self, id: str) -> bool:
         kept = self.fresh(id)

@@ -247,7 +247,10 @@ def grade(
         graded.key = keys.of(graded.digest)
         graded.journal = None if graded.problems else journal
     new = [g for g in submissions if g.key not in journal and not g.problems]
-    todo = {g.key: g for g in new if fnmatchcase(g.id, students)}
+    todo: dict[str, list[Graded]] = {}  # those that handed in the same, together
+    for graded in new:
+        if fnmatchcase(graded.id, students):
+            todo.setdefault(graded.key, []).append(graded)
     in_order = deque(g for g in submissions if g.problems or g.key in journal or g.key in todo)
 
     def ready() -> Iterator[Graded]:
@@ -268,7 +271,7 @@ def grade(
         )
         with contextlib.closing(_mark(marker, options.jobs, list(todo.values()))) as marks:
             for done, (key_of_it, marked, seconds) in enumerate(marks, 1):
-                id = todo[key_of_it].id
+                id = todo[key_of_it][0].id
                 if any(r.outcome is Outcome.GRADER_ERROR for r in marked.results):
                     journal.hold(key_of_it, marked)  # our fault, which the next run may not have
                 else:
@@ -281,20 +284,20 @@ def grade(
 Mark = tuple[str, Marked, float]  # the key, what became of it, and how long that took
 
 
-def _mark(marker: Marker, jobs: int, todo: Sequence[Graded]) -> Generator[Mark]:
+def _mark(marker: Marker, jobs: int, todo: Sequence[Sequence[Graded]]) -> Generator[Mark]:
     gc.collect()
     gc.freeze()  # the collector need not go through all of torch again and again
     jobs = min(jobs, len(todo))
     marker.sandbox.wait()
     if jobs <= 1:
-        for graded in todo:
-            yield _timed(marker, graded)
+        for same in todo:
+            yield _timed(marker, same)
         return
     # Forked from here, so that every job has what the whole class shares.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, _begin_job, (marker, os.getpid())) as pool:
         with kernel.undisturbed():
-            waiting = {pool.submit(_do_job, one) for one in todo}
+            waiting = {pool.submit(_do_job, same) for same in todo}
         try:
             for future in as_completed(waiting):
                 waiting.discard(future)  # it holds its result for as long as it lives
@@ -326,16 +329,24 @@ def _begin_job(marker: Marker, run: int) -> None:
     _job = marker
 
 
-def _do_job(graded: Graded) -> Mark:
-    return _timed(_job, graded)
+def _do_job(same: Sequence[Graded]) -> Mark:
+    return _timed(_job, same)
 
 
-def _timed(marker: Marker, graded: Graded) -> Mark:
+def _timed(marker: Marker, same: Sequence[Graded]) -> Mark:
     started = time.monotonic() - marker.for_all_s
     try:
-        marked = marker.mark(graded.submission(marker.course))
+        marked = marker.mark(_first(same, marker.course))
     except JailError:
         raise  # nothing can be graded
     except Exception as error:  # one submission must not stop a class
         marked = marker.failed(error)
-    return graded.key, marked, time.monotonic() - started - marker.for_all_s
+    return same[0].key, marked, time.monotonic() - started - marker.for_all_s
+
+
+def _first(same: Sequence[Graded], course: Course) -> Submission:
+    """Of submissions that are the same, the first that has not changed meanwhile."""
+    for graded in same[:-1]:
+        with contextlib.suppress(IntakeError):
+            return graded.submission(course)
+    return same[-1].submission(course)

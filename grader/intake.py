@@ -27,6 +27,7 @@ _NOTEBOOK_MOST = 16_000_000  # bytes of a notebook, which holds pictures too
 _FILES_MOST = 2_000  # Python files of one submission that are looked at
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
 _REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
+_WORK = {".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".py", ".ipynb"}
 _LEVELS = 3  # of folders that are looked into
 _FOLDER = "exercises"  # in which students have their modules
 
@@ -40,7 +41,8 @@ class IntakeError(Exception):
 
 
 def discover(folder: Path, assignment: str = "") -> list[tuple[str, Path]]:
-    """The submissions of a class: every folder and every zip, and the id that each goes by.
+    """The submissions of a class: every folder and every zip, and the id that each goes by; and
+    beside them, what looks like one and is neither.
 
     Args:
         folder: of the class.
@@ -57,8 +59,8 @@ def discover(folder: Path, assignment: str = "") -> list[tuple[str, Path]]:
                 folder=str(folder),
             )
         )
-    entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
-    entries = [p for p in entries if p.is_dir() or p.suffix.lower() == ".zip"]
+    files = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
+    entries = [p for p in files if p.is_dir() or p.suffix.lower() == ".zip"]
     if assignment:
         entries = [p for p in entries if (p / assignment).is_dir()]
     if not entries:
@@ -66,12 +68,14 @@ def discover(folder: Path, assignment: str = "") -> list[tuple[str, Path]]:
         raise IntakeError(
             say("There is no submission in {folder!r}: no folder and no zip.", folder=place)
         )
+    if not assignment:
+        entries += [path for path in files if path not in entries and _is_work(path)]
     names = {_text(path.name) for path in entries}
     taken = set(_OURS)  # a name of ours would write over our files
     found = []
     for path in entries:
         id, stem = _text(path.name), _text(path.stem)
-        if not path.is_dir() and stem not in names | taken:
+        if not path.is_dir() and not _is_work(path) and stem not in names | taken:
             id = stem
         while id in taken:
             id += "-"
@@ -85,8 +89,16 @@ def loose(folder: Path) -> list[str]:
     return sorted(
         path.name
         for path in folder.iterdir()
-        if not path.name.startswith(".") and not path.is_dir() and path.suffix.lower() != ".zip"
+        if not path.name.startswith(".")
+        and not path.is_dir()
+        and path.suffix.lower() != ".zip"
+        and not _is_work(path)
     )
+
+
+def _is_work(path: Path) -> bool:
+    """Somebody's, though not in a form that can be graded: it must not be overlooked."""
+    return path.suffix.lower() in _WORK and not path.is_dir()
 
 
 def read(path: Path, units: Units, id: str = "") -> Submission:
@@ -107,8 +119,9 @@ def read(path: Path, units: Units, id: str = "") -> Submission:
 def _read_path(path: Path, units: Units, id: str, place: str) -> Submission:
     notes: list[Message] = []
     try:
-        if not (path.is_dir() or path.is_file()):  # a pipe would keep us waiting
-            raise IntakeError(say("it is neither a folder nor a file"))
+        if not path.is_dir() and (_is_work(path) or not path.is_file()):  # a pipe never ends
+            words = say("it is neither a folder nor a zip: put what it holds into a folder")
+            raise IntakeError(words)
         with _Folder(path) if path.is_dir() else _Zip(path) as files:
             return _read(files, units, id, place, notes)
     except Exception as error:  # what a broken archive can raise has no end: zlib, lzma, unicode
@@ -371,6 +384,8 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     if encoding == "cp1252":
         notes.append(say("{file} is not UTF-8; it was read as Windows-1252.", file=name))
     text = blob.decode(encoding, errors="replace")
+    if "\0" in text:
+        raise _Unread(say("{file} is no text; it was not read.", file=name))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 PRINTED_MOST = 2000  # characters of one check's output that are kept
 
@@ -161,14 +161,6 @@ class Submission:
         return bool(self.unread) and self.modules.keys() <= set(self.unread)
 
 
-class Suspect(NamedTuple):
-    """A known mistake: what is said of it, and the clause that it breaks."""
-
-    title: str
-    hint: str
-    clause: int
-
-
 @dataclass(frozen=True)
 class CheckResult:
     """What became of one check."""
@@ -181,13 +173,11 @@ class CheckResult:
     message: tuple[Message, ...] = ()
     frames: tuple[str, ...] = ()
     mistake: str | None = None
-    breaks: int | None = None  # the clause of that mistake, where it alone is in the code
     alike: Sequence[str] = ()  # the known mistakes that fail here in the same way
-    # Of these, where a value was judged: by id; and the checks that it is known to fail
-    suspects: Mapping[str, Suspect] = field(default_factory=dict)
+    # Of these, where a value was judged: id -> title, hint; and the checks that it is known to fail
+    suspects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     found_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    varied: bool = False  # that value is not the same number everywhere
-    telling: bool = False  # it is one that little else would give
+    telling: bool = False  # that value is one that little else would give
     printed: str = ""
     # What was expected and found, to be drawn: no part of what makes two failures alike
     picture: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -208,5 +198,5 @@ class CheckResult:
         given["message"] = tuple(Message.from_json(line) for line in given.get("message", ()))
         given["frames"] = tuple(given.get("frames", ()))
         suspects = given.get("suspects", {})
-        given["suspects"] = {id: Suspect(*fields) for id, fields in suspects.items()}
+        given["suspects"] = {id: tuple(words) for id, words in suspects.items()}
         return cls(**given)

@@ -17,9 +17,7 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
     A mistake accounts for a failed check if it fails there in the same way. It is named
 
-    * where it alone accounts for everything that failed, and fails nowhere else; the check then
-      says which clause the mistake breaks, if something fails there, and the values are not such as
-      any code might give: the others suffer from it;
+    * where it alone accounts for everything that failed, and fails nowhere else;
     * else, with other mistakes in the code, where a check has found numbers that it alone gives,
       if it accounts for every check that it is known to fail, and for half of what failed at least.
 
@@ -29,8 +27,6 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
     failed = {c.id for c in checks if c.outcome is not Outcome.PASSED or c.alike}  # or is void
     fails = {id: set(where) for check in checks for id, where in check.found_in.items()}
     accounts = {id: {check.id for check in checks if id in check.alike} for id in fails}
-    lost = {check.clause for check in checks if check.outcome is not Outcome.PASSED}
-    varied = any(check.varied for check in checks)
     possible = {id for id in fails if fails[id] <= failed}
     likely = {
         id for id in possible if fails[id] == accounts[id] and 2 * len(fails[id]) >= len(failed)
@@ -39,14 +35,11 @@ def named(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
     def name(check: CheckResult) -> CheckResult:
         left = [id for id in check.suspects if id in (whole or possible)]
-        titles = {check.suspects[id].title for id in left}
+        titles = {check.suspects[id] for id in left}
         certain = len(titles) == 1 and likely.issuperset(left) and bool(whole or check.telling)
         if not certain or check.outcome is Outcome.PASSED:
             return check
-        title, hint, _ = check.suspects[left[0]]
-        lines = tuple(say(line) for line in (title, hint) if line)
-        broken = {check.suspects[id].clause for id in left} if whole and varied else set()
-        breaks = broken.pop() if len(broken) == 1 and broken <= lost else None
-        return replace(check, mistake=left[0], breaks=breaks, message=lines + check.message)
+        lines = tuple(say(line) for line in check.suspects[left[0]] if line)
+        return replace(check, mistake=left[0], message=lines + check.message)
 
     return [name(check) for check in checks]

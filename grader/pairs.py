@@ -72,7 +72,7 @@ class Pairs:
         own = [mistake for mistake in self._of.values() if mistake.exercise == exercise]
         self.own = [mistake.id for mistake in own]
         tried = prove.tried(bench, own)
-        self._known = Known(prove.signatures(tried), bank.suspects(own))
+        self._known = Known(prove.signatures(tried), bank.titles(own))
         self._alone = {id: self._compared(attempts) for id, attempts in tried.items()}
         self._text = {
             id: mistake.apply(bench.solution.modules[mistake.unit].text)

@@ -12,11 +12,7 @@ from grader.naming import named
 
 @dataclass(frozen=True)
 class ExerciseScore:
-    """What one exercise earned: the points of each clause whose checks all passed.
-
-    One mistake costs once. Where one known mistake accounts for all that failed, the clause that it
-    breaks is lost, and the others keep their points: mended there, they hold.
-    """
+    """What one exercise earned: the points of each clause whose checks all passed."""
 
     exercise: Exercise
     checks: tuple[CheckResult, ...]
@@ -44,8 +40,7 @@ class ExerciseScore:
 
     @property
     def _lost(self) -> set[int]:
-        failed = (check for check in self.checks if check.outcome is not Outcome.PASSED)
-        return {check.breaks or check.clause for check in failed}
+        return {check.clause for check in self.checks if check.outcome is not Outcome.PASSED}
 
     @property
     def score(self) -> float:

@@ -124,8 +124,8 @@ class Validation:
         tried = prove.tried(self.bench, mistakes)
         self._bites(tried.values())
         self._tells_apart(mistakes, tried)
-        known = Known(prove.signatures(tried), bank.suspects(mistakes))
-        titles = {mistake.id: mistake.title for mistake in mistakes}
+        titles = bank.titles(mistakes)
+        known = Known(prove.signatures(tried), titles)
         faults = {fault.id for fault in bank.faults(self.course, self.mistakes).values()}
         caught = named = 0
         for mistake in mistakes:

@@ -71,7 +71,7 @@ def _shown(root: Path) -> set[str]:
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         index = json.loads(header["__metadata__"]["index"])
-        shown |= {words for title, hint, _ in index["suspects"].values() for words in (title, hint)}
+        shown |= {text for pair in index["titles"].values() for text in pair}
     return shown
 
 

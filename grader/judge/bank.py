@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.course import ROOT, Course, CourseError, tomllib
-from grader.model import Module, Submission, Suspect
+from grader.model import Module, Submission
 
 SOLUTIONS = ROOT / "solutions"
 
@@ -153,9 +153,9 @@ def mistakes(course: Course, folder: Path = SOLUTIONS / "mistakes") -> list[Mist
     return found
 
 
-def suspects(mistakes: Iterable[Mistake]) -> dict[str, Suspect]:
-    """Mistake -> what a report needs of it."""
-    return {m.id: Suspect(m.title, m.hint, m.clause) for m in mistakes}
+def titles(mistakes: Iterable[Mistake]) -> dict[str, tuple[str, str]]:
+    """Mistake -> what the report says of it: title and hint."""
+    return {mistake.id: (mistake.title, mistake.hint) for mistake in mistakes}
 
 
 def _mistake(path: Path, entry: dict[str, object], course: Course) -> Mistake:

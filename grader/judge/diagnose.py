@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.tolerance import budget
-from grader.model import CheckResult, Outcome, Suspect
+from grader.model import CheckResult, Outcome
 
 _MOST = 1 << 16  # entries, or characters
 
@@ -43,15 +43,6 @@ class Signature:
         )
 
     @property
-    def varied(self) -> bool:
-        """It holds different numbers: `zeros` and NaN may come from any code."""
-        found = self.found
-        if not isinstance(found, Tensor):
-            return found is not None
-        numbers = found[~found.isnan()]
-        return numbers.numel() > 1 and bool((numbers != numbers[0]).any())
-
-    @property
     def tells(self) -> bool:
         """It is no accident to give just this: different numbers, and wrong as numbers. One value,
         or the same one everywhere, could come from anything, NaN and inf from any overflow, and a
@@ -60,7 +51,8 @@ class Signature:
         found = self.found
         if self.outcome != Outcome.WRONG_VALUE.value or not isinstance(found, Tensor):
             return False
-        return self.varied and bool(torch.isfinite(found).all())
+        finite = bool(torch.isfinite(found).all())
+        return finite and found.numel() > 1 and bool((found != found.flatten()[0]).any())
 
     def kept(self) -> Signature | None:
         """The same, of its own memory: a few entries may lie in a giant's. None for a giant: what
@@ -76,16 +68,16 @@ class Known:
 
     Args:
         signatures: check -> how each mistake fails it, where it does.
-        suspects: mistake -> what a report needs of it.
+        titles: mistake -> title and hint.
     """
 
     def __init__(
         self,
         signatures: Mapping[str, Sequence[tuple[str, Signature]]],
-        suspects: Mapping[str, Suspect],
+        titles: Mapping[str, tuple[str, str]],
     ):
         self._signatures = signatures
-        self._suspects = suspects
+        self._titles = titles
         self._found_in: dict[str, list[str]] = {}
         for check, given in signatures.items():
             for mistake, _ in given:
@@ -101,8 +93,7 @@ class Known:
         return replace(
             result,
             alike=alike,
-            suspects={mistake: self._suspects[mistake] for mistake in suspects},
+            suspects={mistake: self._titles[mistake] for mistake in suspects},
             found_in={mistake: self._found_in[mistake] for mistake in suspects},
-            varied=bool(suspects) and signature.varied,
             telling=bool(suspects) and signature.tells,
         )

@@ -111,12 +111,13 @@ class Expectation:
         if isinstance(expected, Tensor):
             self._hold_shape(target.shape, exact=self._where is None)
         tolerance = budget(found.dtype) if within is None else within
-        wrong = _apart(found, target, tolerance, self._considered(found))
+        judged = self._considered(found)
+        wrong = _apart(found, target, tolerance, judged)
         if wrong.any():
             target = target.expand_as(found)
             self._fail(
                 *explain.difference(found, target, wrong, tolerance),
-                picture=functools.partial(picture, found, target, wrong),
+                picture=functools.partial(picture, found, target, wrong, judged),
             )
 
     def mentions(self, *words: Any) -> None:

@@ -8,15 +8,19 @@ import torch
 from torch import Tensor
 
 MOST = 12  # rows, and columns
+ANY = "-"  # where nothing is expected
 
 
-def picture(found: Tensor, expected: Tensor, wrong: Tensor) -> dict[str, Any] | None:
+def picture(
+    found: Tensor, expected: Tensor, wrong: Tensor, judged: Tensor
+) -> dict[str, Any] | None:
     """The slice in which the first wrong entry stands, or the part around it where that is large.
 
     Args:
         found: what the student's code gave.
         expected: what it should be, same shape.
         wrong: bool, same shape, True where they differ.
+        judged: bool, same shape, True where anything is expected.
 
     Returns:
         The field ``picture`` of docs/result.schema.json; None where it says no more than words do:
@@ -31,14 +35,16 @@ def picture(found: Tensor, expected: Tensor, wrong: Tensor) -> dict[str, Any] | 
         for index, size in zip(inner, found.shape[-2:])
     ]
     parts = []
-    for tensor in (expected, found, wrong):
+    for tensor in (expected, found, wrong, judged):
         part = tensor[tuple(outer)] if outer else tensor
         for dim, begin in enumerate(start):
             part = part.narrow(dim, begin, min(MOST, part.shape[dim] - begin))
         parts.append(part if part.ndim == 2 else part[None])
-    if not _telling(*parts):
+    if not _telling(*parts[:3]):
         return None
     rows = [[[_entry(value) for value in row] for row in part.tolist()] for part in parts[:2]]
+    for row, kept in zip(rows[0], parts[3].tolist()):
+        row[:] = [text if is_kept else ANY for text, is_kept in zip(row, kept)]
     return {
         "shape": list(found.shape),
         "at": [*outer, *start],

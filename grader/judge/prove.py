@@ -116,9 +116,9 @@ def record(bench: Bench, mistakes: Sequence[Mistake]) -> dict[str, Recording]:
         own = [mistake for mistake in mistakes if mistake.unit == unit.name]
         found = signatures(tried(bench, own, hidden=False))
         shown = {mistake for kept in found.values() for mistake, _ in kept}
-        suspects = bank.suspects(m for m in own if m.id in shown)
+        titles = bank.titles(m for m in own if m.id in shown)
         own_given = {id: text for id, text in given.items() if id in exercises}
-        recordings[unit.name] = Recording(answers, found, suspects, own_given)
+        recordings[unit.name] = Recording(answers, found, titles, own_given)
     return recordings
 
 

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from grader.judge.diagnose import Known, Signature
 from grader.judge.tolerance import budget
-from grader.model import Suspect
 from grader.subject.host import Host
 from grader.subject.proxy import Call, Module, sorted_wrt, vjp_request
 
@@ -203,7 +202,7 @@ class Recording:
     Attributes:
         answers: check -> (fingerprint of the request, answer), in order.
         signatures: check -> (mistake, how it fails there).
-        suspects: mistake -> what a report needs of it.
+        titles: mistake -> title and hint.
         given: repair -> its definition as students get it.
     """
 
@@ -211,12 +210,12 @@ class Recording:
         self,
         answers: dict[str, list[tuple[str, Any]]],
         signatures: dict[str, list[tuple[str, Signature]]],
-        suspects: dict[str, Suspect],
+        titles: dict[str, tuple[str, str]],
         given: dict[str, str],
     ):
         self.answers = answers
         self.signatures = signatures
-        self.suspects = suspects
+        self.titles = titles
         self.given = given
 
     @classmethod
@@ -239,18 +238,18 @@ class Recording:
             ]
             for check, kept in index["signatures"].items()
         }
-        suspects = {id: Suspect(*fields) for id, fields in index["suspects"].items()}
-        return cls(answers, signatures, suspects, index["given"])
+        titles = {id: (title, hint) for id, (title, hint) in index["titles"].items()}
+        return cls(answers, signatures, titles, index["given"])
 
     @functools.cached_property
     def known(self) -> Known:
         """The signatures, ready to be compared with."""
-        return Known(self.signatures, self.suspects)
+        return Known(self.signatures, self.titles)
 
     def agrees_with(self, other: Recording) -> bool:
         """The same questions, and answers equal up to what another machine's libm may change."""
         return (
-            self.suspects == other.suspects
+            self.titles == other.titles
             and self.given == other.given
             and _alike(self.answers, other.answers)
             and _alike(self.signatures, other.signatures)
@@ -268,7 +267,7 @@ class Recording:
                 check: [(id, s.step, s.outcome, _pack(s.found, tensors)) for id, s in kept]
                 for check, kept in sorted(self.signatures.items())
             },
-            "suspects": self.suspects,
+            "titles": self.titles,
             "given": self.given,
         }
         metadata = {"index": json.dumps(index, ensure_ascii=False, sort_keys=True)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from grader.model import Message, Outcome, say
+from grader.model import Outcome
 
 _SIZES = re.compile(r"\d+(, \d+)*")
 
@@ -25,21 +25,3 @@ def cause(mistake: str | None, outcome: str, words: str, frames: Sequence[str]) 
     if outcome == Outcome.WRONG_SHAPE.value and not mistake:
         words = _SIZES.sub("n", words)
     return mistake or "\n".join([words, *frames])
-
-
-def once(failed: Iterable[tuple[int, int | None]]) -> Message | None:
-    """Why some clauses keep their points though checks fail there; None where none does.
-
-    Args:
-        failed: of each failed check, its clause, and the clause that its mistake breaks.
-    """
-    pairs = list(failed)
-    spared = {clause for clause, _ in pairs} - {breaks or clause for clause, breaks in pairs}
-    if not spared:
-        return None
-    return say(
-        "(one mistake costs once: points are lost at clause {clause} alone; what fails at {spared}"
-        " comes of it)",
-        clause=next(breaks for _, breaks in pairs if breaks),
-        spared=", ".join(map(str, sorted(spared))),
-    )

@@ -101,7 +101,7 @@ class Class:
             most=self._most,
             mistakes=self._tally.mistakes(),
             lost=self._tally.lost(),
-            clause=lambda exercise, number: contracts(_clause(exercise, number)),
+            clause=lambda exercise, number: contracts(_clause(exercise, number)).replace("``", "`"),
             units=list(self._progress()),
             first=_FIRST,
             distribution=self._distribution(scores),

@@ -65,9 +65,21 @@ class Line:
 
 
 def write(
-    out: Path, rows: Iterable[Row], exercises: Sequence[str], language: Language
+    out: Path,
+    rows: Iterable[Row],
+    exercises: Sequence[str],
+    language: Language,
+    everyone: Iterable[str] = (),
 ) -> list[Line]:
-    """Write everything, one row after the other; the same results give the same bytes."""
+    """Write everything, one row after the other; the same results give the same bytes.
+
+    Args:
+        out: the folder.
+        rows: of those that were looked at, in the order of the class.
+        exercises: the columns.
+        language: of notes.
+        everyone: the class. Who is not among the rows keeps the results of an earlier run.
+    """
     lines = []
     for row in rows:
         folder = out / row.submission.id
@@ -75,14 +87,27 @@ def write(
         replace(folder / RESULT, json.dumps(row.result, ensure_ascii=False, indent=1) + "\n")
         values = _values(row, exercises, language)
         lines.append(Line(row.submission.id, row.status, values, _shown(row, language)))
-    _remove_others(out, {line.id for line in lines})
+    header = ["submission", "status", "score", "max_score", *exercises, "notes"]
+    written = {line.id: list(map(_cell, line.values)) for line in lines}
+    kept = _earlier(out, header)
+    order = dict.fromkeys([*everyone, *written])
+    _remove_others(out, order.keys())
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["submission", "status", "score", "max_score", *exercises, "notes"])
-    for line in lines:
-        writer.writerow(map(_cell, line.values))
+    writer.writerow(header)
+    writer.writerows(found for id in order if (found := written.get(id) or kept.get(_cell(id))))
     replace(out / "grades.csv", "\ufeff" + table.getvalue())
     return lines
+
+
+def _earlier(out: Path, header: Sequence[str]) -> dict[str, list[str]]:
+    """The rows of an earlier run with the same columns, by the first cell."""
+    try:
+        with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+            first, *rows = csv.reader(file)
+    except (OSError, ValueError, csv.Error):
+        return {}
+    return {row[0]: row for row in rows if row} if first == header else {}
 
 
 def _remove_others(out: Path, ids: Set[str]) -> None:
@@ -160,9 +185,10 @@ def _first_open(score: Score, language: Language) -> Text:
     for exercise in score.exercises:
         for check in exercise.checks:
             if check.outcome is not Outcome.PASSED:
-                words = (
-                    language.render(check.message[0]) if check.message else language(check.title)
-                )
+                untried = check.outcome in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED)
+                title = "" if untried else language(check.title)
+                words = language.render(check.message[0]) if check.message else title
                 outcome = language.render(OUTCOMES[check.outcome])
-                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), f"\n{words}")
+                end = f"\n{words}" if words else ""
+                return Text.assemble(exercise.exercise.id, " ", (outcome, "red"), end)
     return Text("")

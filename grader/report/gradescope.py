@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import ROOT, CourseError
-from grader.model import what
+from grader.model import say, what
 from grader.report import record
 from grader.report.language import Language
 
@@ -137,6 +137,14 @@ def _name(check: Mapping[str, Any]) -> tuple[str, str]:
 def write(out: Path, to: Path, language: Language) -> bool:
     """Write Gradescope's results of the one submission in ``out``; False: no verdict."""
     found = sorted(out.glob("*/result.json"))
+    if len(found) > 1:
+        words = say(
+            "{folder} holds {count} submissions: this format is what Gradescope's autograder says"
+            " of one (docs/release.md). For a class: --format canvas or moodle.",
+            folder=str(out),
+            count=len(found),
+        )
+        raise CourseError(words)
     try:
         result = record.read(found[0]) if len(found) == 1 else {}
     except CourseError as error:

@@ -15,7 +15,7 @@ import jinja2
 from grader.course import Course, Exercise
 from grader.model import Outcome, say
 from grader.report import pictures
-from grader.report.cause import cause, once
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.pictures import Picture
 from grader.report.plain import plain
@@ -198,16 +198,9 @@ def _words(data: Json, exercise: Exercise, language: Language) -> Iterator[str]:
     """What is to be said of an exercise as a whole."""
     if data["followed_through"]:
         yield language("(judged on a sound version of what it stands on, since yours is open)")
-    failed = [
-        (check["clause"], check.get("breaks"))
-        for check in data["checks"]
-        if check["outcome"] != _PASSED
-    ]
-    spared = once(failed)
-    if exercise.stub and 1 in {breaks or clause for clause, breaks in failed}:
+    lost = {check["clause"] for check in data["checks"] if check["outcome"] != _PASSED}
+    if exercise.stub and 1 in lost:
         yield language("(points come once the fault is gone: once clause 1 holds)")
-    elif spared:
-        yield language.render(spared)
     if data["score"] != sum(clause["points"] for clause in data["clauses"]):
         yield language("(these points were set by hand: see the notes)")
 

@@ -15,6 +15,7 @@ FIRST, OTHER, RIGHT = ">", "*", " "  # before an entry: the first wrong one, ano
 _SHADES = ("#ffffff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6")  # under black: 7 to 1 and more
 _GAP = "   "
 _TRUE, _FALSE = "#", "."  # of masks
+_ANY = "-"  # where nothing is expected
 
 
 class Entry(NamedTuple):
@@ -47,15 +48,15 @@ def read(data: Mapping[str, Any], language: Language) -> Picture:
     """A picture of `result.json`."""
     wrong = data["wrong"]
     expected, found = ([row.split(" ") for row in data[key]] for key in ("expected", "found"))
-    values = [float(text) for row in (*expected, *found) for text in row]
+    values = [_number(text) for row in (*expected, *found) for text in row]
     finite = [value for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
 
     def shade(text: str) -> int:
-        share = (float(text) - low) / (high - low) if high > low else 0
+        share = (_number(text) - low) / (high - low) if high > low else 0
         return min(int(share * len(_SHADES)), len(_SHADES) - 1) if math.isfinite(share) else 0
 
-    mask = all(text in ("0", "1") for row in (*expected, *found) for text in row)
+    mask = all(text in ("0", "1", _ANY) for row in (*expected, *found) for text in row)
     first = next((r, row.index("*")) for r, row in enumerate(wrong) if "*" in row)
 
     def mark(r: int, c: int) -> str:
@@ -82,6 +83,10 @@ def read(data: Mapping[str, Any], language: Language) -> Picture:
         range(row, row + len(wrong)),
         range(column, column + len(wrong[0])),
     )
+
+
+def _number(text: str) -> float:
+    return math.nan if text == _ANY else float(text)
 
 
 def _legend(mask: bool, language: Language) -> str:

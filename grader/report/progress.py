@@ -85,7 +85,9 @@ class Progress:
         kept = self._desk.state.results.get(id)
         if kept is None:
             standing = _UNKNOWN
-        elif self._desk.fresh(id) is None:
+        elif self._desk.fresh(id) is None and (
+            kept.standing in (PASSED, OPEN) or not self._desk.is_stub(id)
+        ):
             standing = _STALE
         else:
             standing = kept.standing if kept.standing in _MARKS else _UNKNOWN

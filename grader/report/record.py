@@ -149,6 +149,5 @@ def _check(check: CheckResult, language: Language) -> dict[str, Any]:
         "message": "\n".join(language.render(line) for line in check.message),
         "frames": [language.frame(frame) for frame in check.frames],
         "mistake": check.mistake,
-        "breaks": check.breaks,
         "picture": check.picture,
     }

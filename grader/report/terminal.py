@@ -13,7 +13,7 @@ from grader.course import Exercise
 from grader.desk import Upcoming
 from grader.model import PRINTED_MOST, CheckResult, Message, Outcome, Submission, say
 from grader.report import pictures
-from grader.report.cause import cause, once
+from grader.report.cause import cause
 from grader.report.language import Language
 from grader.report.plain import plain
 from grader.report.wrapping import wrap
@@ -104,10 +104,8 @@ class Terminal:
         if exercise.at_fault and exercise.untouched is None:
             words = self._say("(points come once the fault is gone: once clause 1 holds)")
             self._write(Text(words, "dim"), 6)
-        failed = [c for c in exercise.checks if c.outcome is not Outcome.PASSED]
-        spared = once((check.clause, check.breaks) for check in failed)
-        if spared and not exercise.at_fault:
-            self._write(Text(self._say.render(spared), "dim"), 6)
+        elif exercise.untouched is None and not exercise.passed:
+            self._write(Text(self._say.render(_by_clause(exercise)), "dim"), 6)
         common = _common(exercise)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
@@ -245,6 +243,12 @@ class Terminal:
         for number, line in enumerate(lines):
             margin = before if before is not None and number == 0 else Text(" " * columns)
             self._console.print(Text.assemble(margin, line), soft_wrap=True)
+
+
+def _by_clause(exercise: ExerciseScore) -> Message:
+    most = exercise.exercise.points
+    parts = (f"{points:g}/{all}" for points, all in zip(exercise.clauses, most))
+    return say("points of clause 1, 2, ...: {points}", points="  ".join(parts))
 
 
 def _mark(check: CheckResult) -> tuple[str, str]:

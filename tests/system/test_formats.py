@@ -184,6 +184,13 @@ DAMAGED = {
 }
 
 
+def test_a_class_is_no_result_of_gradescopes_autograder(course, tmp_path, capsys) -> None:
+    out = fill(tmp_path, [result(course), result(course, "bob")])
+    assert main(["export", str(out), "--format", "gradescope"]) == 2
+    assert "holds 2 submissions" in capsys.readouterr().err
+    assert not (out / "results.json").exists()
+
+
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
 def test_a_result_that_is_damaged_is_named(course, tmp_path, capsys, damage) -> None:
     out, whole = (fill(tmp_path / name, [result(course)]) for name in ("out", "whole"))

@@ -26,7 +26,8 @@ import torch
 from grader import course as courses
 from grader import sample
 from grader.course import ROOT
-from grader.grade import read_class
+from grader.grade import _first, read_class
+from grader.intake import IntakeError
 from grader.judge import bank, standin
 from grader.judge.diagnose import Signature
 from grader.judge.suite import collect
@@ -119,6 +120,7 @@ def _odd(folder: Path, course) -> None:
     (folder / "Same.zip").write_bytes(b"")
     (folder / "Same.ZIP").write_bytes(b"")
     (folder / "loose.py").write_text("x = 1")
+    (folder / "list.txt").write_text("ada, bai")
     forger = reference(folder / "forger", course, "attention", UNSCALED)
     text = (forger / "attention.py").read_text(encoding="utf-8") + FORGERY
     (forger / "attention.py").write_text(text, encoding="utf-8")
@@ -256,10 +258,13 @@ def test_a_broken_method_costs_once(graded) -> None:
 def test_the_table_names_everyone(graded) -> None:
     folder, out, run = graded
     listed = {p.stem if p.suffix.lower() == ".zip" else p.name for p in folder.iterdir()}
-    assert {*rows(out)} >= listed - {"loose.py", "grades.csv"}
+    assert {*rows(out)} >= listed - {"list.txt", "grades.csv"}
     for name in rows(out):
         assert name in run.stdout
-    assert "not graded: 'loose.py' is neither a folder nor a zip" in run.stdout
+    assert "not graded: 'list.txt' is neither a folder nor a zip" in run.stdout
+    loose = rows(out)["loose.py"]
+    assert loose["status"] == "unreadable"
+    assert "put what it holds into a folder" in loose["notes"]
 
 
 @pytest.mark.parametrize("name", ["half-a-character", "escape-sequences", "another-line-end"])
@@ -415,6 +420,16 @@ def test_what_changes_meanwhile_is_graded_the_next_time(course, tmp_path) -> Non
     assert {row["status"] for row in rows(out).values()} == {"graded"}
 
 
+def test_a_twin_that_changes_takes_nobody_along(course, tmp_path) -> None:
+    for name in ("a", "b"):
+        reference(tmp_path / name, course)
+    changed, whole = read_class(tmp_path, course)
+    (tmp_path / "a" / "masks.py").write_text("# begun anew")
+    assert _first([changed, whole], course).id == "b"
+    with pytest.raises(IntakeError, match="a has changed meanwhile"):
+        _first([changed], course)
+
+
 def test_a_class_of_texts_is_not_held(course, tmp_path) -> None:
     for n in range(50):
         reference(tmp_path / f"s{n}", course, "masks", ('"""Masks', f'"""{n} Masks'))
@@ -437,6 +452,7 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     lines += [
         "emil-untouched,override,masks.combine_masks,3,shown in class",
         "ada-perfect,late,,0.5,a day",
+        "broken,override,,3,in person",
     ]
     lines += [f"*,void,{id},,unclear" for id in open_checks]
     (mine / "adjustments.csv").write_text("\n".join(lines), encoding="utf-8")
@@ -447,6 +463,8 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
     assert points["emil-untouched"] == 3
     assert points["ada-perfect"] == whole / 2
     assert "a day" in rows(mine)["ada-perfect"]["notes"]
+    assert rows(mine)["broken"]["score"] == ""
+    assert "has no effect: nothing of it was graded" in rows(mine)["broken"]["notes"]
     assert points["hana-softmax-over-queries"] == whole
     assert f'<p class="big">{whole / 2:g} of {whole:g} points</p>' in page(mine, "ada-perfect")
     assert "Late (a day): times 0.5." in page(mine, "ada-perfect")
@@ -517,6 +535,13 @@ def test_some_are_graded_and_the_others_keep_what_they_have(small_class, tmp_pat
     assert rows(out).keys() == {"a", "b", "c"}
     before = (out / "grades.csv").read_bytes()
     grade(small_class, out, *only, "--students", "c")
+    assert (out / "grades.csv").read_bytes() == before
+    run = grade(small_class, out, *only, "--limit", "20", "--students", "c")  # all are outdated
+    assert "as in an earlier run, if at all: a, b" in run.stdout
+    assert (out / "grades.csv").read_bytes() == before
+    run = grade(small_class, out, *only, "--students", "nobody*")
+    assert run.returncode == 2
+    assert "nobody here is called so" in run.stderr
     assert (out / "grades.csv").read_bytes() == before
     assert {path.parent.name for path in out.glob("*/report.html")} == {"a", "b", "c"}
 

@@ -165,7 +165,7 @@ def links(path: Path, text: str) -> None:
     (path / "exercises").symlink_to(path.parent / "ada")
 
 
-@odd("a-pipe.zip", UNREADABLE, "it is neither a folder nor a file")
+@odd("a-pipe.zip", UNREADABLE, "it is neither a folder nor a zip")
 def a_pipe(path: Path, text: str) -> None:
     os.mkfifo(path)
 

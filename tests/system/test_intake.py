@@ -457,7 +457,7 @@ def test_a_folder_that_may_not_be_looked_into_is_no_empty_one(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ada.zip")
-    with pytest.raises(IntakeError, match="neither a folder nor a file"):
+    with pytest.raises(IntakeError, match="neither a folder nor a zip"):
         intake.read(tmp_path / "ada.zip", UNITS)
     (tmp_path / "bai").mkdir()
     os.mkfifo(tmp_path / "bai" / "attention.py")

@@ -46,6 +46,6 @@ def test_a_student_solves_attention_and_breaks_it(course: Course, tmp_path: Path
         until(lambda: "equal those of a softmax over the queries" in book.output(check), 120)
         said = book.output(check)
         assert "which axis must sum to 1?" in said
-        assert "11 / 14" in said
+        assert "8 / 14" in said
         book.show(check)
         browser.picture("notebook-diagnosis", tmp_path, ".jp-NotebookPanel")

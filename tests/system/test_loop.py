@@ -250,6 +250,16 @@ def test_what_has_changed_since_is_said_to_be_stale(grader, folder: Path, course
     assert run.out.splitlines()[-1].startswith("next: `stable_softmax` in ")
 
 
+def test_what_nobody_has_begun_is_not_stale(grader, folder: Path, course: Course) -> None:
+    """Though what it stands on has changed."""
+    stands(folder, course, scaled_dot_product_attention="open", self_attention="blocked")
+    path = folder / "attention.py"
+    stub = 'raise NotImplementedError("attention.scaled_dot_product_attention")'
+    assert stub in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(stub, "return query, key"), "utf-8")
+    assert grader("progress", "attention").out.startswith("attention   ?~-?")
+
+
 def test_all_passed(grader, folder: Path, course: Course) -> None:
     stands(folder, course, **{e.id: "passed" for e in course.exercises.values()})
     run = grader("progress")

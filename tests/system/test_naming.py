@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from grader.model import CheckResult, Outcome, Suspect, say
+from grader.model import CheckResult, Outcome, say
 from grader.naming import named
 
 PASSED, WRONG, RAISED = Outcome.PASSED, Outcome.WRONG_VALUE, Outcome.RAISED
-TITLES = {id: Suspect(f"Title of {id}.", f"Hint of {id}?", 1) for id in "abcd"}
+TITLES = {id: (f"Title of {id}.", f"Hint of {id}?") for id in "abcd"}
 TITLES["e"] = TITLES["d"]  # as good as the same
 
 
@@ -103,5 +103,5 @@ def test_a_check_that_is_void_clears_nobody() -> None:
 
 def test_title_and_hint_come_first() -> None:
     check, other = named(checks({"a": "0"}, "a", ""))
-    assert [line.text for line in check.message] == [*TITLES["a"][:2], "expected 1; found 2"]
+    assert [line.text for line in check.message] == [*TITLES["a"], "expected 1; found 2"]
     assert [line.text for line in other.message] == ["expected 1; found 2"]

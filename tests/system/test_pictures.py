@@ -30,11 +30,21 @@ HOLDS = jsonschema.Draft202012Validator({**SCHEMA["$defs"]["picture"], "$defs": 
 
 def of(found, expected):
     found, expected = torch.as_tensor(found), torch.as_tensor(expected)
-    return picture(found, expected, found != expected)
+    return picture(found, expected, found != expected, torch.ones_like(found, dtype=torch.bool))
 
 
 WEIGHTS = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]])
 FOUND = torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.5, 0.0]])
+
+
+def test_nothing_is_expected_where_nothing_is_judged() -> None:
+    judged = torch.tensor([[False, False, True], [True, True, True]])
+    drawn = picture(FOUND, WEIGHTS, (FOUND != WEIGHTS) & judged, judged)
+    assert drawn["expected"] == ["- - 0.00", "0.50 0.50 0.00"]
+    assert drawn["found"] == ["0.25 0.50 0.25", "0.50 0.50 0.00"]
+    HOLDS.validate(drawn)
+    [first, *_] = pictures.read(drawn, ENGLISH).grids[0].rows
+    assert [entry.shade for entry in first] == [0, 0, 0]
 
 
 def test_two_grids_and_where_they_differ() -> None:
@@ -63,7 +73,7 @@ def test_the_first_wrong_entry_is_in_it(rows, columns, data) -> None:
     wrong = torch.zeros(rows, columns, dtype=torch.bool)
     for _ in range(data.draw(st.integers(1, 4))):
         wrong[data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))] = True
-    drawn = picture(expected + wrong, expected, wrong)
+    drawn = picture(expected + wrong, expected, wrong, torch.ones_like(wrong))
     if rows * columns == 1:
         assert drawn is None
         return
@@ -146,7 +156,7 @@ def terminal(course, failed, width=80, color="standard") -> str:
 def test_in_a_terminal_without_colour(course) -> None:
     said = terminal(course, [wrong(picture=of(FOUND, WEIGHTS))], color=None)
     assert "\x1b" not in said
-    assert [line.rstrip() for line in said.split("\n")[3:8]] == [
+    assert [line.rstrip() for line in said.split("\n")[4:9]] == [
         "      [:, :] of a tensor [2, 3]",
         "      expected          found",
         "       0.25 0.75 0.00    0.25>0.50*0.25",
@@ -158,7 +168,7 @@ def test_in_a_terminal_without_colour(course) -> None:
 def test_a_mask_is_a_grid_of_signs(course) -> None:
     expected = torch.ones(3, 3, dtype=torch.bool).tril()
     said = terminal(course, [wrong(picture=of(expected.T, expected))], color=None)
-    assert [line.rstrip() for line in said.split("\n")[4:9]] == [
+    assert [line.rstrip() for line in said.split("\n")[5:10]] == [
         "      expected   found",
         "       # . .      #>#*#",
         "       # # .     *. #*#",

@@ -1,5 +1,5 @@
 """A helper for what both sublayers share; F.dropout with a kept number; eps 1e-12; padding that
-neither looks nor is looked at; deep copies of one layer."""
+looks at itself alone; deep copies of one layer."""
 
 import copy
 from collections import OrderedDict
@@ -58,6 +58,7 @@ class TransformerEncoder(nn.Module):
     def forward(self, token_ids):
         real = create_padding_mask(token_ids, pad_id=self.pad_id)
         mask = torch.einsum("bq,bk->bqk", real.int(), real.int()).bool().unsqueeze(1)
+        mask = mask | torch.eye(mask.size(-1), dtype=torch.bool, device=mask.device)
         x = self.positional(self.embedding(token_ids))
         for layer in self.layers:
             x = layer(x, mask)

@@ -30,7 +30,7 @@ class TransformerEncoderLayerSimple(nn.Module):
         self.self_attn = MultiHeadAttention(d_model=d_model, num_heads=num_heads)
 
     def forward(self, x, mask=None):
-        attended = self.self_attn(query=x, key=x, value=x, mask=mask)[0]
+        attended = self.self_attn(x, x, x, mask)[0]
         x = self.norm1(self.dropout1(attended) + x)
         return self.norm2(self.feed_forward(x) + x)
 
