@@ -104,9 +104,9 @@ class Terminal:
         if exercise.at_fault and exercise.untouched is None:
             words = self._say("(points come once the fault is gone: once clause 1 holds)")
             self._write(Text(words, "dim"), 6)
-        elif exercise.untouched is None and not exercise.passed:
-            self._write(Text(self._say.render(_by_clause(exercise)), "dim"), 6)
         common = _common(exercise)
+        if exercise.score and not exercise.passed:
+            self._write(Text(self._say.render(_by_clause(exercise)), "dim"), 6)
         if common:  # one reason for all: a file that cannot be read, say
             self._reason(common)
         elif exercise.untouched is Outcome.NOT_ATTEMPTED:

@@ -247,7 +247,7 @@ def test_gradients_of_the_output(subject, draw, reference):
     cotangents = draw.tensor(3, 4, 12), None  # whoever returns the weights detached may do so
     expected = reference.vjp(call, cotangents, wrt=names)
     for name, gradient in subject.vjp(call, cotangents, wrt=names).items():
-        expect(gradient).equals(expected[name], within=1e-5)  # a softmax may be float32
+        expect(gradient).equals(expected[name], within=3e-5)  # a softmax may be float32
 
 
 @clause(FORWARD, 6)

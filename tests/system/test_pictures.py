@@ -156,7 +156,7 @@ def terminal(course, failed, width=80, color="standard") -> str:
 def test_in_a_terminal_without_colour(course) -> None:
     said = terminal(course, [wrong(picture=of(FOUND, WEIGHTS))], color=None)
     assert "\x1b" not in said
-    assert [line.rstrip() for line in said.split("\n")[4:9]] == [
+    assert [line.rstrip() for line in said.split("\n")[3:8]] == [
         "      [:, :] of a tensor [2, 3]",
         "      expected          found",
         "       0.25 0.75 0.00    0.25>0.50*0.25",
@@ -168,7 +168,7 @@ def test_in_a_terminal_without_colour(course) -> None:
 def test_a_mask_is_a_grid_of_signs(course) -> None:
     expected = torch.ones(3, 3, dtype=torch.bool).tril()
     said = terminal(course, [wrong(picture=of(expected.T, expected))], color=None)
-    assert [line.rstrip() for line in said.split("\n")[5:10]] == [
+    assert [line.rstrip() for line in said.split("\n")[4:9]] == [
         "      expected   found",
         "       # . .      #>#*#",
         "       # # .     *. #*#",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -74,6 +75,10 @@ CASES: dict[str, tuple[Run, str, str]] = {
             causal(s, d), d, "key", (torch.arange(6) == 5)[:, None],
             [(torch.arange(6) != 5)[:, None]] * 2),
         "attention", f"_spoil('{ATTENTION}', lambda f, q, k, v, m: f(q, k, v))"),
+    "broadcasts": (
+        lambda s, d: properties.broadcasts(causal(s, d)),
+        "attention",
+        f"_spoil('{ATTENTION}', lambda f, q, k, v, m: f(q, k, v, m if m.ndim > 2 else None))"),
     "prefix_stands": (
         lambda s, d: properties.prefix_stands(causal(s, d), 4, POSITIONS, [(1,), (1, 2)]),
         "attention", f"_spoil('{ATTENTION}', lambda f, q, k, v, m: f(q, k, v))"),
@@ -141,7 +146,18 @@ def test_every_property_is_here() -> None:
         for name, value in vars(properties).items()
         if getattr(value, "__module__", "") == properties.__name__ and not name.startswith("_")
     }
-    assert public - {"parts"} == set(CASES)
+    assert public - {"parts", "shared_out", "slope"} == set(CASES)
+
+
+def test_what_hidden_keys_had_is_shared_out() -> None:
+    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    mask = torch.tensor([[True, True, False], [True, True, False]])
+    expected = torch.tensor([[2 / 3, 1 / 3, 0.0], [0.0, 0.0, 0.0]])
+    assert torch.allclose(properties.shared_out(weights, mask), expected)
+
+
+def test_a_slope_of_what_bends() -> None:
+    assert properties.slope(lambda far: math.exp(20 * far)) == pytest.approx(20, rel=1e-5)
 
 
 def test_a_gradient_of_some_parts(subject) -> None:

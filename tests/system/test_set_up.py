@@ -18,7 +18,7 @@ from tools import install
 
 NEEDED = ("tools/__init__.py", "tools/set_up.py", "tools/install.py", "pyproject.toml",
           "grader/__init__.py", "grader/model.py", "grader/report/__init__.py",
-          "grader/report/language.py", "grader/report/usage.py",
+          "grader/report/language.py", "grader/report/plain.py", "grader/report/usage.py",
           "grader/locale/zh/LC_MESSAGES/grader.mo")  # fmt: skip
 
 
