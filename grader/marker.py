@@ -13,6 +13,7 @@ import hashlib
 import os
 import tempfile
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -68,6 +69,7 @@ class _Passing:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._known: set[bytes] = set()
         self._heard = 0
 
