@@ -127,7 +127,8 @@ def run(
             lines = gradebook.write(out, _with_pages(rows, out, a_class), chosen, language, ids)
     gradebook.replace(out / "class.html", a_class.page())
     gradebook.show(console, lines, language)
-    left = [id for id in ids if id not in {line.id for line in lines}]
+    written = {line.id for line in lines}
+    left = [id for id in ids if id not in written]
     if left:
         words = language("as in an earlier run, if at all: {names}", names=", ".join(left))
         console.print(intake.printable(words), style="yellow", markup=False)
