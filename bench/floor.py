@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from grader import course as courses
-from grader.grade import SUITES
 from grader.judge import bank, scribe
 from grader.judge.reference import Live, Remembered
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.subject.host import Host
 
 _ROUNDS = 5
@@ -34,7 +33,7 @@ def measure(chosen: Sequence[str]) -> Floor:
     course = courses.load()
     units = [unit.name for unit in course.units]
     reference = bank.solution(course)
-    suite = collect(folder / f"test_{unit}.py" for folder in SUITES for unit in chosen)
+    suite = collect(suite_files(chosen))
     answers = Remembered(Live(Host(reference, units)))
     perform = Host(reference, units).perform
     scripts = scribe.write(course, suite, suite.checks, perform, answers).values()

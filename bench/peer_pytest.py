@@ -15,11 +15,10 @@ import pytest
 
 from grader import course as courses
 from grader import intake
-from grader.grade import SUITES
 from grader.judge import bank
 from grader.judge.draw import Draw
 from grader.judge.reference import Live, Reference
-from grader.judge.suite import Check
+from grader.judge.suite import Check, suite_files
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
 
@@ -53,7 +52,7 @@ class Peer:
 
 def main() -> int:
     """Run the suites; pytest's exit code."""
-    files = [str(folder / f"test_{unit}.py") for folder in SUITES for unit in CORE]
+    files = [str(path) for path in suite_files(CORE)]
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-W", "ignore"]
     options += ["-o", "filterwarnings=", "-o", "addopts="]
     return int(pytest.main([*options, *files], plugins=[Peer(Path(sys.argv[1]))]))

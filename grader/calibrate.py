@@ -27,10 +27,9 @@ from grader import course as courses
 from grader.classroom import hold_device
 from grader.course import ROOT, Course, CourseError
 from grader.judge.calibration import Calibration, Evidence
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.judge.tolerance import BUDGETS
 from grader.subject.verdicts import short
-from grader.validate import HIDDEN, PUBLIC
 
 TABLE = ROOT / "docs" / "tolerances.csv"
 COLUMNS = ("exercise", "dtype", "device", "spread", "spread_budget", "answer",
@@ -170,8 +169,7 @@ def run(
     hold_device(device)
     course = courses.load()
     chosen = course.select(targets)
-    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    calibration = Calibration(course, collect(files), chosen, device)
+    calibration = Calibration(course, collect(suite_files()), chosen, device)
     tasks = [(first + count, count < mistakes) for count in range(secrets)]
     console = Console(highlight=False)
     if not console.is_terminal:

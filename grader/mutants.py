@@ -25,9 +25,8 @@ from grader.forks import Done, confine, in_forks
 from grader.judge import bank, mutate
 from grader.judge.mutate import Equivalent, Mutant
 from grader.judge.prove import Bench
-from grader.judge.suite import Check, Suite, collect
+from grader.judge.suite import Check, Suite, collect, suite_files
 from grader.model import Outcome
-from grader.validate import HIDDEN, PUBLIC
 
 _LEAST_S = 3  # of processor time for a mutant, beside ten times what the reference takes
 
@@ -188,8 +187,7 @@ def run(targets: Sequence[str]) -> int:
     course = courses.load()
     chosen = course.select(targets)
     console = Console(highlight=False)
-    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    suite = collect(files, secret="mutants")
+    suite = collect(suite_files(), secret="mutants")
     written = [one for one in mutate.equivalents(course) if one.exercise in chosen]
     mutation = Mutation(course, suite, chosen)
     with progress(console, "mutants", len(mutation.mutants)) as told:

@@ -26,11 +26,10 @@ from grader.judge import bank, prove
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Known
 from grader.judge.prove import Attempt, Bench
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.model import CheckResult, Outcome
 from grader.mutants import progress
 from grader.naming import named
-from grader.validate import HIDDEN, PUBLIC
 
 SUITES = "check", "grade"  # the public checks, and all
 ACROSS = "(on a flaw below)"  # the row of mistakes beside one in what the exercise stands on
@@ -233,8 +232,7 @@ def run(targets: Sequence[str]) -> int:
     course = courses.load()
     chosen = course.select(targets)
     console = Console(highlight=False, width=120)
-    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    bench = Bench(course, collect(files))
+    bench = Bench(course, collect(suite_files()))
     mistakes = bank.mistakes(course)
     many = Counter(mistake.exercise for mistake in mistakes)
     told = {row: Told() for row in (*chosen, ACROSS)}

@@ -22,14 +22,12 @@ from grader.judge import bank, prove
 from grader.judge.bank import Mistake
 from grader.judge.diagnose import Known
 from grader.judge.prove import Attempt, Bench, record, rubbish
-from grader.judge.suite import Suite, collect
+from grader.judge.suite import PUBLIC, Suite, collect, suite_files
 from grader.judge.untouched import untouched
 from grader.model import Outcome, Submission
 from grader.subject.modules import PACKAGE
 from release import stubs
 
-PUBLIC = ROOT / "tests" / "public"
-HIDDEN = ROOT / "tests" / "hidden"
 ANSWERS = PUBLIC / "answers"
 
 
@@ -252,8 +250,7 @@ def run(targets: Sequence[str]) -> int:
     console = Console(highlight=False)
     tasks: list[Unit | None] = [unit for unit in course.units if unit.name in chosen]
     tasks.append(None)
-    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    suite = collect(files, secret="validate")
+    suite = collect(suite_files(), secret="validate")
     rows = _prove_all(Validation(course, suite), tasks)
     table = Table(title=course.title, box=None, pad_edge=False, collapse_padding=True)
     for name in ("unit", "ex.", "clauses", "checks", "ref.", "stubs", "variants", "caught",

@@ -12,14 +12,14 @@ from __future__ import annotations
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from grader.course import CourseError
+from grader.course import ROOT, CourseError
 from grader.judge.diagnose import Signature
 from grader.judge.draw import Draw
 from grader.judge.expect import begin, steps
@@ -28,6 +28,7 @@ from grader.model import CheckResult, Message, Outcome, say
 from grader.subject.faults import Failure
 from grader.subject.proxy import Subject
 
+PUBLIC, HIDDEN = ROOT / "tests" / "public", ROOT / "tests" / "hidden"
 _INI = Path(__file__).with_name("pytest.ini")
 _GIVEN = {"subject", "draw", "reference"}  # what a check can ask for by name
 
@@ -188,6 +189,14 @@ class _Collector:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.items = session.items
+
+
+def suite_files(units: Collection[str] = ("*",)) -> list[Path]:
+    """Where the checks of some units, or of all, are written."""
+    folders = PUBLIC, HIDDEN
+    return sorted(
+        path for folder in folders for unit in units for path in folder.glob(f"test_{unit}.py")
+    )
 
 
 def collect(paths: Iterable[Path], secret: str = "") -> Suite:

@@ -17,10 +17,10 @@ from grader.judge import bank
 from grader.judge.bank import SOLUTIONS, Mistake
 from grader.judge.diagnose import Signature
 from grader.judge.prove import Attempt
-from grader.judge.suite import Check, Suite, collect
+from grader.judge.suite import Check, Suite, collect, suite_files
 from grader.model import Outcome, say
 from grader.subject.faults import Failure
-from grader.validate import HIDDEN, PUBLIC, Validation
+from grader.validate import Validation
 
 CORE = "attention", "masks", "multihead", "positional", "encoder"
 
@@ -169,8 +169,7 @@ def test_several_edits(course: Course, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def suite() -> Suite:
-    files = [*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")]
-    return collect(sorted(files))
+    return collect(suite_files())
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,11 @@ from grader.judge.calibration import Calibration, Evidence
 from grader.judge.expect import measured
 from grader.judge.prove import Bench
 from grader.judge.reference import Live, Reference
-from grader.judge.suite import Suite, collect
+from grader.judge.suite import Suite, collect, suite_files
 from grader.model import Submission
 from grader.subject.faults import Failure
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
-from grader.validate import HIDDEN, PUBLIC
 
 SOFTMAX = "attention.stable_softmax"
 FLOAT64 = torch.float64
@@ -41,7 +40,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def suite() -> Suite:
-    return collect([folder / "test_attention.py" for folder in (PUBLIC, HIDDEN)])
+    return collect(suite_files(["attention"]))
 
 
 @pytest.fixture
@@ -233,9 +232,7 @@ def test_the_committed_table_is_in_order_and_of_this_course(course: Course, tmp_
 
 def test_one_secret_shows_what_the_committed_table_says(course: Course) -> None:
     """So that no exercise is without its rows: `grader calibrate --write` makes them."""
-    suite = collect(
-        sorted(path for folder in (PUBLIC, HIDDEN) for path in folder.glob("test_*.py"))
-    )
+    suite = collect(suite_files())
     evidence = Calibration(course, suite, list(course.exercises)).measure(0, with_mistakes=False)
     committed = [row for row in calibrate.read(calibrate.TABLE) if row["device"] == "cpu"]
     holes = [*evidence.false_failures, *calibrate.between(evidence)]

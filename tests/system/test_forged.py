@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from grader.course import Course
-from grader.grade import SUITES
 from grader.judge import bank
 from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Remembered
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.model import Outcome
 from grader.subject.faults import KINDS, Failure, Fault, Ref
 from grader.subject.host import Host
@@ -117,7 +116,7 @@ def one_thread() -> Iterator[None]:
 def test_no_answer_makes_the_judge_fail(course: Course) -> None:
     units = [unit.name for unit in course.units]
     reference = bank.solution(course)
-    suite = collect(sorted(p for f in SUITES for p in f.glob("test_*.py")), "of the tests")
+    suite = collect(suite_files(), "of the tests")
     answers = Remembered(Live(Host(reference, units)))
     forger = Forger(Host(reference, units), units, seed=0)
     ours, failed = set(), 0

@@ -12,10 +12,9 @@ from grader import pairs
 from grader.course import Course
 from grader.judge import bank
 from grader.judge.prove import Bench
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.model import CheckResult
 from grader.pairs import Pairs, Told
-from grader.validate import HIDDEN, PUBLIC
 
 PADDING = "masks.create_padding_mask"
 LOOK_AHEAD = "masks.create_look_ahead_mask"
@@ -28,8 +27,7 @@ Measure = Callable[[str], Pairs]
 
 @pytest.fixture(scope="module")
 def measure(course: Course) -> Measure:
-    files = sorted([*PUBLIC.glob("test_*.py"), *HIDDEN.glob("test_*.py")])
-    bench = Bench(course, collect(files))
+    bench = Bench(course, collect(suite_files()))
     return functools.cache(functools.partial(Pairs, bench, bank.mistakes(course)))
 
 

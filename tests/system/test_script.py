@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from grader.course import Course
-from grader.grade import SUITES
 from grader.judge import bank, scribe
 from grader.judge.prove import rubbish
 from grader.judge.reference import Live, Remembered
-from grader.judge.suite import Check, Suite, collect
+from grader.judge.suite import Check, Suite, collect, suite_files
 from grader.model import Outcome, Submission
 from grader.subject import wire
 from grader.subject.faults import Failure
@@ -39,8 +38,7 @@ class Judge:
         self.course = course
         self.units = [unit.name for unit in course.units]
         self.reference = bank.solution(course)
-        files = sorted(path for folder in SUITES for path in folder.glob("test_*.py"))
-        self.suite = collect(files, SECRET)
+        self.suite = collect(suite_files(), SECRET)
         self.answers = Remembered(Live(self.host(self.reference)))
         self.scripts = self.write(self.suite, self.host(self.reference).perform)
 

@@ -17,7 +17,7 @@ from torch import nn
 from grader import cli, commands
 from grader.course import Course
 from grader.judge import bank
-from grader.judge.suite import collect
+from grader.judge.suite import collect, suite_files
 from grader.model import Module, Outcome, Submission
 from grader.subject import leftovers
 from grader.subject.faults import Fault
@@ -89,11 +89,6 @@ class Run:
         return [outcome for outcome in found if outcome is not Outcome.PASSED]
 
 
-@pytest.fixture(scope="module")
-def suite_files() -> list[Path]:
-    return [folder / "test_attention.py" for folder in grade.SUITES]
-
-
 def _submission(course: Course, name: str) -> Submission:
     right = bank.solution(course)
     text = right.modules["attention"].text + CLASS[name]
@@ -101,10 +96,10 @@ def _submission(course: Course, name: str) -> Submission:
 
 
 @pytest.fixture(scope="module")
-def runs(course: Course, suite_files: list[Path]) -> dict[str, Run]:
+def runs(course: Course) -> dict[str, Run]:
     exercises = course.closure(course.select(["attention"]))
 
-    suite = collect(suite_files, "of the tests")
+    suite = collect(suite_files(["attention"]), "of the tests")
     found = {}
     try:
         with Sandbox(spawn=True) as many, Sandbox() as forks:
