@@ -39,7 +39,7 @@ class RemoteHost:
         limit_s: seconds that one check may take.
 
     Attributes:
-        broken: units whose import has failed.
+        broken: units whose import has failed, and those that lack a name which was imported.
         shared: the worker has served another submission before this one.
     """
 
@@ -204,9 +204,10 @@ class RemoteHost:
             self._crashed(error)
 
     def _note(self, found: Fault) -> None:
-        unit: Any = found.detail.get("importing")
-        if self._is_unit(unit):
-            self.broken.add(unit)
+        units: list[Any] = [found.detail.get("importing")]
+        if units[0] and found.kind == "missing":
+            units.append(found.detail["where"].removesuffix(".py"))
+        self.broken |= {unit for unit in units if self._is_unit(unit)}
 
     def _is_unit(self, name: Any) -> bool:
         return isinstance(name, str) and name in self._units

@@ -93,6 +93,7 @@ def graded(tmp_path_factory, course):
         text = text.replace(IMPORTS["relative"], line)
         (broken / "multihead.py").write_text(text, encoding="utf-8")
     (reference(folder / "without-attention", course) / "attention.py").unlink()
+    (reference(folder / "empty-attention", course) / "attention.py").write_text("")
     (folder / "broken.zip").write_bytes(b"PK\x03\x04 not really")
     (folder / "broken-notebook").mkdir()
     (folder / "broken-notebook" / "attention.ipynb").write_text('{"cells": [')
@@ -236,10 +237,11 @@ def test_one_mistake_costs_once(graded, name) -> None:
     assert [e["id"] for e in found if e["followed_through"]] == STANDS_ON_IT
 
 
-def test_a_unit_that_was_not_handed_in_costs_once(graded) -> None:
+@pytest.mark.parametrize("name", ["without-attention", "empty-attention"])
+def test_a_unit_that_was_not_handed_in_costs_once(graded, name) -> None:
     """As where each unit is an assignment of its own."""
     _, out, _ = graded
-    found = result(out, "without-attention")["exercises"]
+    found = result(out, name)["exercises"]
     lost = {e["id"] for e in found if e["score"] < e["max_score"]}
     assert lost == {e["id"] for e in found if e["id"].startswith("attention.")}
     assert all(e["score"] == 0 for e in found if e["id"] in lost)
