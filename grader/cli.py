@@ -11,7 +11,7 @@ from importlib import import_module
 
 from grader import commands
 from grader.check import SessionError
-from grader.commands import TROUBLE
+from grader.commands import OPEN, TROUBLE
 from grader.course import CourseError
 from grader.intake import IntakeError
 from grader.model import Message, say, what
@@ -32,7 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     arguments.lang = lang
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # nobody reads on, as behind `| head`; Python would complain at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OPEN
     except (CourseError, IntakeError) as error:
         return _trouble(lang, what(error))
     except SessionError as error:

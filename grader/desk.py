@@ -17,10 +17,17 @@ from grader.score import ExerciseScore, Score, score
 
 @dataclass(frozen=True)
 class Upcoming:
-    """An exercise to go on with, and whether it was begun when it was last checked."""
+    """An exercise to go on with.
+
+    Attributes:
+        exercise: which.
+        begun: somebody has written in it.
+        known: it has been checked as it stands.
+    """
 
     exercise: Exercise
     begun: bool
+    known: bool
 
 
 class Desk:
@@ -59,7 +66,7 @@ class Desk:
         exercise = self.course.exercises[id]
         names = definitions.names_of(self.course, exercise.unit)
         own = definitions.pieces(self.texts.get(exercise.unit, ""), names).get(exercise.name, "")
-        return "raise NotImplementedError" in own
+        return not own or "raise NotImplementedError" in own
 
     def has_passed(self, id: str) -> bool:
         kept = self.fresh(id)
@@ -72,25 +79,30 @@ class Desk:
         free = [id for id, one in kept.items() if not one or one.standing != Outcome.BLOCKED.value]
         return next(iter(free or left), None)
 
-    def upcoming(self, done: str) -> Upcoming | None:
-        """What comes next once an exercise has passed: the first open one of its unit, as far as
-        that is remembered, else of the units behind it.
+    def upcoming(self, ids: Sequence[str] = ()) -> Upcoming | None:
+        """What to go on with, as far as is remembered: what was checked last and is open, or what
+        that stands on; else the first open one of its unit, of the units behind it, of all.
+
+        Args:
+            ids: among which; all by default.
         """
-        ids = list(self.course.exercises)
-        unit = self.course.exercises[done].unit
-        first = next(n for n, id in enumerate(ids) if self.course.exercises[id].unit == unit)
-        id = self.first_open(ids[first:])
+        ids = list(ids or self.course.exercises)
+        when = {id: self.state.results[id].when for id in ids if id in self.state.results}
+        last = [id for id, time in when.items() if time == max(when.values())]
+        order = [id for id in self.course.closure(last) if id in ids]
+        if last:
+            unit = self.course.exercises[last[-1]].unit
+            first = next(n for n, id in enumerate(ids) if self.course.exercises[id].unit == unit)
+            order += ids[first:]
+        id = self.first_open([*last, *order, *ids])
         if id is None:
             return None
-        kept = self.state.results.get(id)
+        exercise, kept = self.course.exercises[id], self.state.results.get(id)
+        known = self.fresh(id) is not None
         begun = kept is not None and kept.standing in (state.PASSED, state.OPEN)
-        return Upcoming(self.course.exercises[id], begun)
-
-    def worked_on(self, ids: Sequence[str]) -> str | None:
-        """What to go on with: the first open one of the unit that was checked last."""
-        when = {id: self.state.results[id].when for id in ids if id in self.state.results}
-        last = {id.split(".")[0] for id, time in when.items() if time == max(when.values())}
-        return self.first_open(id for id in ids if id.split(".")[0] in last) or self.first_open(ids)
+        if not known and not exercise.stub:  # one that is to be mended is whole from the first day
+            begun = not self.is_stub(id)
+        return Upcoming(exercise, begun, known)
 
     def remember(self, scores: Iterable[ExerciseScore]) -> bool:
         """Keep how these stand; False where that cannot be written."""

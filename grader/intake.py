@@ -28,6 +28,8 @@ _FILES_MOST = 2_000  # Python files of one submission that are looked at
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
 _REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
 _WORK = {".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".py", ".ipynb"}
+# What editors on Windows write where they are not asked for UTF-8, and how people call it
+_OF_WINDOWS = {"cp1252": "Windows-1252", "gb18030": "GBK (GB18030)"}
 _LEVELS = 3  # of folders that are looked into
 _FOLDER = "exercises"  # in which students have their modules
 
@@ -381,11 +383,13 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     if len(blob) > most:
         raise _Unread(say("{file} is larger than a module can be; it was not read.", file=name))
     encoding = encoding_of(blob)
-    if encoding == "cp1252":
-        notes.append(say("{file} is not UTF-8; it was read as Windows-1252.", file=name))
     text = blob.decode(encoding, errors="replace")
     if "\0" in text:
         raise _Unread(say("{file} is no text; it was not read.", file=name))
+    if encoding in _OF_WINDOWS:
+        words = say("{file} is not UTF-8; it was read as {encoding}. Save it as UTF-8.",
+                    file=name, encoding=_OF_WINDOWS[encoding])  # fmt: skip
+        notes.append(words)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -396,7 +400,18 @@ def encoding_of(blob: bytes) -> str:
         with contextlib.suppress(UnicodeDecodeError):
             blob.decode(encoding)
             return encoding
-    return "cp1252"
+    return "gb18030" if _is_chinese(blob) else "cp1252"
+
+
+def _is_chinese(blob: bytes) -> bool:
+    """Whether it is GB18030, as Chinese Windows writes it: most of its characters are then of the
+    common ones, those of GB2312, while a pair of accented letters is seldom any.
+    """
+    try:
+        found = [c for c in blob.decode("gb18030") if not c.isascii()]
+    except UnicodeDecodeError:
+        return False
+    return 2 * sum(c.encode("gb2312", "ignore") != b"" for c in found) > len(found)
 
 
 @functools.lru_cache(maxsize=64)

@@ -40,6 +40,8 @@ class Packed:
         empty: the units whose file has nothing in it.
         as_given: the units in whose file nobody has begun anything.
         untouched: the exercises that nobody has begun.
+        open: those that had not passed when they were last checked, as they stand.
+        unchecked: those that have not been checked as they stand.
         left_out: names of Python files that are no module of the course.
         notes: what the grader's intake will remark.
     """
@@ -50,6 +52,8 @@ class Packed:
     empty: Sequence[str]
     as_given: Sequence[str]
     untouched: Sequence[str]
+    open: Sequence[str]
+    unchecked: Sequence[str]
     left_out: Sequence[str]
     notes: Sequence[Message]
 
@@ -78,10 +82,11 @@ def pack(desk: Desk, out: Path) -> Packed:
         raise SubmitError(say("{file} is there and is no zip: name another file.", file=str(out)))
     handed_out = given.modules(course)
     texts = {unit.name: desk.texts.get(unit.name, "") for unit in course.units}
-    open = {
+    as_given = {
         unit: given.as_given(course, unit, text, handed_out[unit]) for unit, text in texts.items()
     }
-    untouched = [id for ids in open.values() for id in ids]
+    untouched = [id for ids in as_given.values() for id in ids]
+    begun = [id for id in course.exercises if id not in untouched]
     blank = [unit for unit in submission.modules if not desk.texts[unit].strip()]
     empty = [unit for unit in blank if unit not in submission.unread]
     whole = [
@@ -89,7 +94,7 @@ def pack(desk: Desk, out: Path) -> Packed:
         for unit in course.units
         if unit.name in submission.modules
         and unit.name not in blank
-        and len(open[unit.name]) == len(unit.exercises)
+        and len(as_given[unit.name]) == len(unit.exercises)
     ]
     _write(out, {MANIFEST: _manifest(course, files, untouched)} | files)
     _hold(out, desk, files)
@@ -100,6 +105,8 @@ def pack(desk: Desk, out: Path) -> Packed:
         empty,
         whole,
         untouched,
+        [id for id in begun if desk.fresh(id) and not desk.has_passed(id)],
+        [id for id in begun if not desk.fresh(id)],
         submission.strays,
         submission.notes,
     )

@@ -271,9 +271,8 @@ class Watch:
 
     def _show_all(self) -> None:
         self._clear()
-        upcoming = self._desk.upcoming(self._chosen[-1])
         terminal = Terminal(self._console, self._tell.language, False, str(self._desk.path))
-        terminal.show(self._scores(self._chosen), self._desk.submission, upcoming)
+        terminal.show(self._scores(self._chosen), self._desk.submission, self._desk.upcoming())
         self._prompt()
 
     def _prompt(self) -> None:

@@ -2,6 +2,7 @@
 follows a tab.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,9 +16,12 @@ def main() -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     language = Language()
-    for line in sys.stdin:
-        head, _, text = line.rstrip("\r\n").rpartition("\t")
-        print(head + language(text))
+    try:
+        for line in sys.stdin:
+            head, _, text = line.rstrip("\r\n").rpartition("\t")
+            print(head + language(text), flush=True)
+    except BrokenPipeError:  # nobody reads on, as in `make help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         language, folder = Spoken(arguments.lang), str(arguments.path)
         terminal = Terminal(console, language, bool(arguments.targets), folder)
-        terminal.show(scores, desk.submission, desk.upcoming(chosen[-1]))
+        terminal.show(scores, desk.submission, desk.upcoming())
     if not scores.graded:
         return TROUBLE
     return OK if scores.passed else OPEN

@@ -27,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     course = courses.load()
     desk = Desk(course, arguments.path)
     chosen = course.select(arguments.targets)
-    id = chosen[0] if len(chosen) == 1 else desk.worked_on(chosen)
+    upcoming = desk.upcoming(chosen)
+    id = chosen[0] if len(chosen) == 1 else upcoming.exercise.id if upcoming else None
     if id is None:
         tell(say("All of these have passed: nothing is left to be hinted at."), "green")
         return OK

@@ -57,15 +57,20 @@ def run(arguments: argparse.Namespace) -> int:
             file=name,
         )
         tell(words, "yellow")
-    if packed.untouched:
-        names = ", ".join(packed.untouched[:_FIRST])
-        words = say(
-            "not attempted: {count} of {all} exercises ({names})",
-            count=len(packed.untouched),
-            all=len(course.exercises),
-            names=names + (", ..." if len(packed.untouched) > _FIRST else ""),
-        )
-        tell(words, "yellow")
+    for words, ids in (
+        (say("not attempted"), packed.untouched),
+        (say("not passed at the last check"), packed.open),
+        (say("not checked as they stand (`make check` does)"), packed.unchecked),
+    ):
+        if ids:
+            told = say(
+                "{words}: {count} of {all} exercises ({names})",
+                words=words,
+                count=len(ids),
+                all=len(course.exercises),
+                names=", ".join(ids[:_FIRST]) + (", ..." if len(ids) > _FIRST else ""),
+            )
+            tell(told, "yellow")
     tell.line(
         say(
             "{file}: {count} files, read back as they will be graded. Hand in this file.",

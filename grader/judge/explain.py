@@ -23,6 +23,8 @@ def difference(found: Tensor, expected: Tensor, wrong: Tensor, tolerance: float)
         return nonfinite(found, bad)
     index = first(wrong)
     right, given = numbers(expected[tuple(index)], found[tuple(index)])
+    if not index:
+        return [say("expected {expected}; found {found}", expected=right, found=given)]
     lines = [
         say(
             "expected {expected} at {index}; found {found} ({wrong} of {total} entries differ)",

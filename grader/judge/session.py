@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -22,7 +23,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from grader.model import PRINTED_MOST
 
 if TYPE_CHECKING:
-    from grader.model import Submission
+    from grader.judge.suite import Check
+    from grader.model import CheckResult, Submission
+    from grader.subject.proxy import Subject
+    from grader.subject.shared import Shared
 
 
 class Events:
@@ -175,6 +179,7 @@ class Session:
         from grader.subject.shared import Shared
 
         units = [unit.name for unit in self._course.units]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who has asked, and ends us
         submission = self.read(request["path"])
         theirs = request["modules"].items()
         in_kernel = {unit: Module(unit, text, f"{unit}.ipynb") for unit, text in theirs}
@@ -190,7 +195,8 @@ class Session:
                 raise Fault("hung", {"unit": unit}, hung[unit])
             events("importing", unit=unit)
 
-        host = Host(submission, units, importing, around=Shared().importing)
+        shared = Shared()
+        host = Host(submission, units, importing, around=shared.importing)
         answers = self._answers
         wanted = set(request["exercises"])
         given: dict[str, str] = {}
@@ -214,11 +220,32 @@ class Session:
             if check.exercise in as_given:
                 result = ended(check, Failure(Outcome.NOT_ATTEMPTED))
             else:
-                result, signature = self._suite.run(check, subject, answers)
-                result = answers.of(check.id).known.compared(result, signature)
+                result = self._judged(check, subject, shared)
             data = result.to_json() | {"printed": printed.take()}
             events("result", result=data)
         events("end")
+
+    def _judged(self, check: Check, subject: Subject, shared: Shared) -> CheckResult:
+        """Run one check. Where it fails, and the student has changed what the judge uses, that
+        is told, whatever else there would be to say.
+        """
+        from grader.judge.suite import ended
+        from grader.model import Outcome
+        from grader.subject import verdicts
+        from grader.subject.faults import Fault
+
+        failed: Exception | None = None
+        try:
+            result, signature = self._suite.run(check, subject, self._answers)
+            result = self._answers.of(check.id).known.compared(result, signature)
+        except Exception as error:  # even telling what went wrong needs what was taken away
+            failed = error
+        changed = shared.put_back()
+        if changed and (failed or result.outcome is not Outcome.PASSED):
+            return ended(check, verdicts.of(Fault("shared", {"unit": "", "name": changed[0]})))
+        if failed:
+            raise failed
+        return result
 
 
 if __name__ == "__main__":

@@ -59,11 +59,11 @@ class Progress:
             detailed: list the exercises of all units, not only of the one that is being worked on.
         """
         rows = [self._row(id) for id in ids]
-        upcoming = self._desk.worked_on(ids)
+        upcoming = self._desk.upcoming(ids)
         units = list(dict.fromkeys(row.exercise.unit for row in rows))
         console = self._tell.console
         console.print(self._units(units, rows))
-        now = self._desk.course.exercises[upcoming].unit if upcoming else ""
+        now = upcoming.exercise.unit if upcoming else ""
         for unit in units:
             if detailed or unit == now:
                 console.print()
@@ -79,7 +79,11 @@ class Progress:
             self._tell(words, "yellow")
         if present & {_STALE, _UNKNOWN}:
             self._tell.line(say("up to date: make progress CHECK=yes"), "yellow")
-        self._next(upcoming)
+        if upcoming is None:
+            self._tell(say("All of this has passed."), "bold green")
+            upcoming = self._desk.upcoming()
+        if upcoming:
+            self._next(upcoming.exercise)
 
     def _row(self, id: str) -> _Row:
         kept = self._desk.state.results.get(id)
@@ -131,16 +135,12 @@ class Progress:
             table.add_row(name, told or Text(self._tell.language.render(words), "dim"))
         return table
 
-    def _next(self, id: str | None) -> None:
-        if id is None:
-            self._tell(say("All of this has passed."), "bold green")
-            return
-        exercise = self._desk.course.exercises[id]
+    def _next(self, exercise: Exercise) -> None:
         words = say(
             "next: `{name}` in {file} (about {minutes} minutes), then: make check ONLY={id}",
             name=exercise.name,
-            file=self._desk.file(id),
+            file=self._desk.file(exercise.id),
             minutes=exercise.minutes,
-            id=id,
+            id=exercise.id,
         )
         self._tell.line(words, "bold cyan")

@@ -56,7 +56,7 @@ class Terminal:
         Args:
             score: what was earned.
             submission: whose notes are told first.
-            upcoming: what comes next when all of this has passed.
+            upcoming: what comes next where nothing of this can be gone on with.
         """
         for note in submission.notes:
             self._line(self._say.render(note), "yellow")
@@ -211,18 +211,23 @@ class Terminal:
         console.print(counted, style="bold", highlight=False)
         unfinished = [e for e in score.exercises if not e.passed]
         first = next((e for e in unfinished if e.untouched is not Outcome.BLOCKED), None)
-        first = first or next(iter(unfinished), None)
-        if first is None:
-            if upcoming:
+        if first is None and upcoming:
+            if upcoming.begun and not upcoming.known:
+                words = _see(upcoming.exercise, folder, submission)
+            else:
                 words = _next(upcoming.exercise, not upcoming.begun, folder, submission)
-                self._line(self._say.render(words), "bold cyan")
+            self._line(self._say.render(words), "bold cyan")
+            if unfinished:
+                self._hint(upcoming.exercise)
+        if not unfinished:
             words = say("what the reference does otherwise: make compare")
             self._line(self._say.render(words), "cyan")
+        if first is None:
             return
         common = _common(first)
         if common and first.untouched is Outcome.NOT_ATTEMPTED:
             told = self._say("next: {words}", words=self._say.render(common.message[-1]))
-        elif common and common.frames and first.untouched is None:
+        elif common and first.untouched is None and _is_elsewhere(common, first.exercise):
             place = self._say.frame(common.frames[-1].split("\n")[0], self._folder)
             unit = first.exercise.unit
             words = say("next: mend {place}, then: make check ONLY={unit}", place=place, unit=unit)
@@ -231,7 +236,10 @@ class Terminal:
             words = _next(first.exercise, first.untouched is not None, folder, submission)
             told = self._say.render(words)
         self._line(told, "bold cyan")
-        words = say("a hint: make hint ONLY={id}   at every save: make watch", id=first.exercise.id)
+        self._hint(first.exercise)
+
+    def _hint(self, exercise: Exercise) -> None:
+        words = say("a hint: make hint ONLY={id}   at every save: make watch", id=exercise.id)
         self._line(self._say.render(words), "cyan")
 
     def _line(self, text: str, style: str = "") -> None:
@@ -255,6 +263,19 @@ def _mark(check: CheckResult) -> tuple[str, str]:
     """A sign, and its style."""
     untried = check.message[:1] and check.message[0] in endings.UNTRIED
     return _UNTRIED if untried else _MARKS.get(check.outcome, _OPEN)
+
+
+def _see(exercise: Exercise, folder: str, submission: Submission) -> Message:
+    """What to do about an exercise that has been written in since it was checked."""
+    id, unit = exercise.id, exercise.unit
+    module = submission.modules.get(unit)
+    file = f"{folder}/{PurePath(module.path).name if module else f'{unit}.py'}"
+    return say(
+        "next: see how `{name}` in {file} stands: make check ONLY={id}",
+        name=exercise.name,
+        file=file,
+        id=id,
+    )
 
 
 def _next(exercise: Exercise, untouched: bool, folder: str, submission: Submission) -> Message:
@@ -287,6 +308,12 @@ def _common(exercise: ExerciseScore) -> CheckResult | None:
         (o.message, o.frames) == (first.message, first.frames) for o in others
     )
     return first if same and others else None
+
+
+def _is_elsewhere(check: CheckResult, exercise: Exercise) -> bool:
+    """Whether it was stopped by a line that is not the exercise's own, such as an import."""
+    place = check.frames[-1].split("\n")[0] if check.frames else ""
+    return bool(place) and not place.endswith(f", in {exercise.name.split('.')[-1]}")
 
 
 def _once(checks: tuple[CheckResult, ...]) -> Iterator[CheckResult]:

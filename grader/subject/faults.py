@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, type]] = {
     "not_module": {"name": str, "type": str},  # a class that makes something else
     "no_unit": {"unit": str, "near": list},  # no such file
     "hung": {"unit": str},  # importing it has no end
-    "shared": {"unit": str, "name": str},  # importing it changes what is everyone's
+    "shared": {"unit": str, "name": str},  # importing it changes what is everyone's; or, "", a call
     "attribute": {"name": str, "holder": str, "type": str},  # what ends at a holder of a type
     "state_shape": {"name": str, "found": list, "expected": list},
     "shape": {"found": list, "expected": list},

@@ -12,6 +12,7 @@ import difflib
 import inspect
 import linecache
 import re
+import signal
 import sys
 import threading
 import traceback
@@ -69,6 +70,8 @@ class Host:
         self._takes: list[str] = []
         self._held: dict[int, Any] = {}  # functions that take their arguments in order
         self._dtypes: dict[int, torch.dtype] = {}  # what a module's weights were loaded in
+        # Where no Ctrl-C arrives, a KeyboardInterrupt is the student's own.
+        self._undisturbed = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def perform(self, operation: str, takes: Sequence[str] = (), **arguments: Any) -> Data:
         """Do one operation; each is a method ``do_<operation>``.
@@ -88,9 +91,9 @@ class Host:
             arguments["kwargs"] = {name: self._given(arg) for name, arg in named}
         try:
             return getattr(self, f"do_{operation}")(**arguments)
-        except Exception as error:
+        except BaseException as error:
             # Reading an attribute can run a property of theirs, and moving a module its `to`.
-            if isinstance(error, Fault) or not self._frames(error):
+            if isinstance(error, Fault) or self._is_ctrl_c(error) or not self._frames(error):
                 raise
             raise self._fault(error, getattr) from error
 
@@ -331,10 +334,13 @@ class Host:
         try:
             with self._space.active():
                 return function(*args, **kwargs)
-        except (KeyboardInterrupt, Fault):
-            raise
         except BaseException as error:
+            if isinstance(error, Fault) or self._is_ctrl_c(error):
+                raise
             raise self._fault(error, called or function) from error
+
+    def _is_ctrl_c(self, error: BaseException) -> bool:
+        return isinstance(error, KeyboardInterrupt) and not self._undisturbed
 
     def _fault(self, error: BaseException, function: Callable[..., Any]) -> Fault:
         frames = self._frames(error)

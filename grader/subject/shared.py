@@ -2,9 +2,10 @@
 
 A module that takes torch out of `sys.modules`, or puts something of its own in the place of a
 function of torch, breaks the judge and every unit after it, and the grader would take the blame. So
-after each import what was there is put back, and the import is at fault. What a module adds is its
-own business, as is how a tensor is shown, and what torch does to itself: its compiler wraps some
-functions, and a default dtype sets `torch.Storage`.
+after each import what was there is put back, and the import is at fault. After each check, too: if
+it has failed, that is why. What a module adds is its own business, as is how a tensor is shown, and
+what torch does to itself: its compiler wraps some functions, and a default dtype sets
+`torch.Storage`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ class Shared:
 
     def __init__(self) -> None:
         self._builtins = _BUILTINS.copy()
-        owners = (torch, torch.nn, torch.nn.functional, torch.Tensor, torch.nn.Module)
+        modules = (torch, torch.nn, torch.nn.functional, torch.autograd)
+        owners = (*modules, torch.Tensor, torch.nn.Module)
         self._places = [_Place("sys.modules[{!r}]", sys.modules.copy, _set_module)]
         self._places += [_Place.of(owner) for owner in owners]
+        self._modes = _modes()
 
     @contextlib.contextmanager
     def importing(self, unit: str) -> Iterator[None]:
@@ -52,8 +55,11 @@ class Shared:
             if changed:
                 raise Fault("shared", {"unit": unit, "name": changed[0]})
 
+    def put_back(self) -> list[str]:
+        """Between checks: make everything as it was; the names of what was not."""
+        return self._put_back() + _modes_ended(self._modes)
+
     def _put_back(self) -> list[str]:
-        """Make everything as it was; the names of what was not."""
         found = _BUILTINS.copy()
         _BUILTINS.update(self._builtins)  # first: without them nothing below works
         changed = [f"builtins.{n}" for n, v in self._builtins.items() if found.get(n) is not v]

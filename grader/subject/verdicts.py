@@ -99,6 +99,7 @@ def _advice(detail: dict[str, Any]) -> list[Message]:
 _HELP = {
     "EOFError": say("Nobody is there to answer `input()`: take the values from the arguments."),
     "SystemExit": say("Take `exit()` out: it ends the whole program, not only your function."),
+    "KeyboardInterrupt": say("Only Ctrl-C should raise that: take it out, or raise another."),
     "RecursionError": say("A function calls itself without end."),
     "ModuleNotFoundError": say("Import only torch, math and the course's own units."),
     "UnboundLocalError": say("A name is used on a path on which nothing was assigned to it."),
@@ -171,8 +172,9 @@ def _missing(detail: dict[str, Any]) -> tuple[Any, ...]:
     text = say("There is no `{name}` in {where}.", name=detail["name"], where=detail["where"])
     if detail["near"]:
         near = say(
-            "Rename `{near}`, which stands there, to `{name}`.",
+            "Rename `{near}`, which stands in {where}, to `{name}`.",
             near=detail["near"][0],
+            where=detail["where"],
             name=detail["name"],
         )
         return Outcome.NOT_ATTEMPTED, text, near
@@ -306,6 +308,11 @@ _VERDICTS = {
             "Importing {unit}.py changes `{name}`, which everyone uses, the checks too. Take that"
             " out.",
             unit=detail["unit"],
+            name=detail["name"],
+        )
+        if detail["unit"]
+        else say(
+            "Your code changes `{name}`, which everyone uses, the checks too. Take that out.",
             name=detail["name"],
         ),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import signal
 import socket
 import sys
 import types
@@ -29,6 +30,7 @@ _PRINTED_MOST = 8 << 10  # characters that are kept of what one check prints
 
 def serve(end: socket.socket) -> None:
     """Serve until the judge hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what interrupts here is the student's own
     Worker(end).peer.serve()
 
 

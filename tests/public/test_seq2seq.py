@@ -35,8 +35,9 @@ def test_steps_in_a_row(subject, draw, reference):
     """Step after step, the state carries on what was read"""
     call = _step(subject, draw)
     for _ in range(4):
-        state = call()
-        expect(state).equals(reference.call(call))
+        state = reference.call(call)
+        expect(call()).equals(state)
+        state = torch.round(state * 2**20) / 2**20  # the last bits depend on the processor
         call = call.but(h_prev=state, x_t=draw.tensor(3, 4))
 
 

@@ -102,6 +102,7 @@ def create_padding_mask(token_ids, pad_id=0):
     exit()
 """,
     "positional": "\nwhile True:\n    pass\n",
+    "limits": "\ndef influence(*args, **kwargs):\n    raise KeyboardInterrupt\n",
 }
 STRAYS = {
     "conftest.py": "raise SystemExit('conftest.py was run')",
@@ -306,6 +307,9 @@ BLUNDERS: dict[str, dict[str, Blunder]] = {
         "masks.create_padding_mask": (
             "raised", ["Your code raised SystemExit", "Take `exit()` out"],
             ["masks.py, line ", "exit()"]),
+        "limits.influence": (
+            "raised", ["Your code raised KeyboardInterrupt", "Only Ctrl-C should raise that"],
+            ["limits.py, line ", "raise KeyboardInterrupt"]),
     },
     "whole files json": {
         "attention.stable_softmax": (
@@ -457,6 +461,9 @@ def test_the_rest_goes_on(runs) -> None:
         "attention.cross_attention",
         "masks.combine_masks",
         "multihead.MultiHeadAttention.split_heads",
+        "limits.receptive_field",
+        "limits.path_length",
+        "limits.sequential_steps",
     }
 
 

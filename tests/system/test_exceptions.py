@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -49,6 +50,22 @@ def post_mortem():
 @pytest.fixture
 def subject(course: Course, submit) -> Subject:
     return Subject(course, Host(submit(troubleshooting=STUDENT), ["troubleshooting"]).perform)
+
+
+@pytest.mark.parametrize("where", ["", "def check_heads(d_model, num_heads):\n    "])
+def test_what_only_ctrl_c_raises_is_the_student_s_where_none_arrives(submit, where: str) -> None:
+    call = {"target": ["troubleshooting", "check_heads"], "args": [8, 2], "kwargs": {}}
+    submission = submit(troubleshooting=f"{where}raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        Host(submission, ["troubleshooting"]).perform("call", **call, forbidden=[])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        undisturbed = Host(submission, ["troubleshooting"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(Fault) as caught:
+        undisturbed.perform("call", **call, forbidden=[])
+    assert caught.value.detail["types"][0] == "KeyboardInterrupt"
 
 
 def test_a_check_can_read_what_it_said(subject: Subject) -> None:

@@ -72,13 +72,33 @@ def test_any_unicode_file_is_read_without_a_word(tmp_path: Path, blob: bytes) ->
 def test_windows_1252_is_read_with_a_note(tmp_path: Path) -> None:
     submission = read(tmp_path, attention_py=CODE.replace("\n", "\r\n").encode("cp1252"))
     assert submission.modules["attention"].text == CODE
-    assert notes(submission) == "attention.py is not UTF-8; it was read as Windows-1252."
+    assert notes(submission) == (
+        "attention.py is not UTF-8; it was read as Windows-1252. Save it as UTF-8."
+    )
+
+
+@pytest.mark.parametrize(
+    "comment", ["# 缩放点积注意力：先算分数，再做 softmax", "# 朱镕基、囍", "# über, déjà, “so”"]
+)
+def test_what_windows_writes_is_known_by_its_language(tmp_path: Path, comment: str) -> None:
+    chinese = "ü" not in comment
+    text = f"{comment}\nx = 1\n"
+    submission = read(tmp_path, attention_py=text.encode("gbk" if chinese else "cp1252"))
+    assert submission.modules["attention"].text == text
+    called = "GBK (GB18030)" if chinese else "Windows-1252"
+    assert f"it was read as {called}. Save it as UTF-8." in notes(submission)
+
+
+def test_what_is_no_text_is_read_as_nothing(tmp_path: Path) -> None:
+    submission = read(tmp_path, attention_py=CODE.encode("utf-16-le"))
+    assert notes(submission) == "attention.py is no text; it was not read."
 
 
 def test_any_bytes_are_read_as_something(tmp_path: Path) -> None:
     submission = read(tmp_path, attention_py=bytes(range(256)), masks_py=b"\xff\xfeo")
     assert set(submission.modules) == set(UNITS)
-    assert notes(submission).count("Windows-1252") == 2
+    told = ["attention.py is no text; it was not read.", "masks.py is not UTF-8; it was read as"]
+    assert all(words in notes(submission) for words in told)
 
 
 def test_a_huge_file_is_left_unread_with_a_note(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,11 +92,11 @@ def grader(folder: Path, tmp_path: Path, monkeypatch, capsys) -> Command:
 def stands(folder: Path, course: Course, **standings: str) -> None:
     """Leave what a check would leave: ``stable_softmax="passed"``."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
-    found = state.read(folder)
+    found, now = state.read(folder), time.time()
     for name, standing in standings.items():
         (id,) = course.select([name])
         points = course.exercises[id].max_score if standing == "passed" else 1.0
-        found.results[id] = state.Kept(digest(course, id, texts), points, standing, time.time())
+        found.results[id] = state.Kept(digest(course, id, texts), points, standing, now)
     assert found.write(folder)
 
 
@@ -371,7 +372,7 @@ def test_an_empty_or_missing_file_becomes_the_whole_module(grader, folder: Path,
     assert texts(folder)["attention"] == fresh
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "gbk"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_however_a_file_is_coded_the_rest_of_it_stays(
     grader: Command, folder: Path, encoding: str, newline: str
@@ -574,6 +575,17 @@ def test_an_empty_file_and_untouched_ones_are_told(grader: Command, folder: Path
     assert not {"masks", *(id.split(".")[0] for id in TOUCHED)} & set(units)
 
 
+def test_what_does_not_pass_is_told_before_it_is_handed_in(grader, folder: Path, course) -> None:
+    touch(folder)
+    passed, wrong, *others = TOUCHED
+    stands(folder, course, **{passed: "passed", wrong: "open"})
+    told = " ".join(grader("submit", "--out", "mine.zip").out.split())
+    of_all = f"of {len(course.exercises)} exercises"
+    assert f"not passed at the last check: 1 {of_all} ({wrong})" in told
+    unchecked = f"{len(others)} {of_all} ({', '.join(others)})"
+    assert f"not checked as they stand (`make check` does): {unchecked}" in told
+
+
 def test_the_same_work_gives_the_same_bytes(grader, folder: Path, tmp_path: Path) -> None:
     grader("submit", "--out", "one.zip")
     grader("submit", "--out", "two.zip")
@@ -641,7 +653,8 @@ def ending(desk: Desk, id: str, language: Language = ENGLISH) -> str:
     console = Console(file=(written := io.StringIO()), width=100)
     scores = score(desk.course, [id], checks)
     terminal = Terminal(console, language, True, "exercises")
-    terminal.show(scores, desk.submission, desk.upcoming(id))
+    desk.remember(scores.exercises)
+    terminal.show(scores, desk.submission, desk.upcoming())
     begins = language("next: {words}", words="")
     return next((line for line in written.getvalue().split("\n") if line.startswith(begins)), "")
 
@@ -663,8 +676,36 @@ def test_the_next_exercise_is_of_the_same_unit_first(folder: Path, course: Cours
     assert after("attention.cross_attention").endswith(f"ONLY={second}")
     stands(folder, course, scaled_dot_product_attention="passed")
     assert after("attention.cross_attention").endswith("ONLY=masks.create_look_ahead_mask")
+    # Those before it come last, and what was written since is to be checked.
+    stands(folder, course, **{e.id: "passed" for e in course.exercises.values()})
+    stands(folder, course, rnn_step="not_attempted")
+    assert after("attention.cross_attention").endswith("ONLY=seq2seq.rnn_step")
+    path = folder / "seq2seq.py"
+    stub = 'raise NotImplementedError("seq2seq.rnn_step")'
+    path.write_text(path.read_text("utf-8").replace(stub, "return h_prev"), "utf-8")
+    assert after("attention.cross_attention") == (
+        "next: see how `rnn_step` in exercises/seq2seq.py stands: make check ONLY=seq2seq.rnn_step"
+    )
     stands(folder, course, **{e.id: "passed" for e in course.exercises.values()})
     assert after("attention.cross_attention") == ""
+
+
+def test_check_progress_and_hint_name_the_same_exercise(
+    grader, folder: Path, course: Course
+) -> None:
+    attention = [id for id in course.exercises if id.startswith("attention.")]
+    stands(folder, course, **dict.fromkeys(attention, "passed"))
+    (next_one,) = re.findall(r"ONLY=(\S+)", ending(Desk(course, folder), attention[-1]))
+    assert next_one == "masks.create_look_ahead_mask"
+    assert grader("progress").out.rstrip().endswith(f"ONLY={next_one}")
+    assert grader("progress", "attention").out.rstrip().endswith(f"ONLY={next_one}")
+    assert next_one in grader("hint").out
+    # What was asked for last, though it is not the first; where that is blocked, what blocks it.
+    stands(folder, course, combine_masks="open")
+    assert grader("progress").out.rstrip().endswith("ONLY=masks.combine_masks")
+    stands(folder, course, self_attention="blocked", scaled_dot_product_attention="open")
+    stands(folder, course, self_attention="blocked")
+    assert grader("progress").out.rstrip().endswith("ONLY=attention.scaled_dot_product_attention")
 
 
 # With real checks.

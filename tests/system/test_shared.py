@@ -37,6 +37,16 @@ def stable_softmax(scores, dim=-1, right=stable_softmax):
     torch.Tensor.cumsum = None  # who is imported next has not done it
     return right(scores, dim)
 """
+# The same, done by a function when it is called: what a check needs then, and what it does not.
+WHEN_CALLED = """
+def _forward(self, query, key, value, mask=None, right=MultiHeadAttention.forward):
+    import torch
+    torch.Tensor.abs = None
+    import builtins
+    del builtins.isinstance
+    return right(self, query, key, value, mask)
+MultiHeadAttention.forward = _forward
+"""
 STAND_IN = "\nimport sys\nsys.modules[__name__] = 3\n"
 
 
@@ -45,7 +55,7 @@ def units(course: Course, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """Unit -> its exercises, of a run over modules that meddle, beside some that do not."""
     folder = tmp_path_factory.mktemp("student")
     endings = {unit: f"\n{line}\n" for unit, (line, _) in MEDDLING.items()}
-    endings |= {"attention": HARMLESS, "limits": STAND_IN}
+    endings |= {"attention": HARMLESS, "limits": STAND_IN, "multihead": WHEN_CALLED}
     for unit, module in bank.solution(course).modules.items():
         text = module.text + endings.get(unit, "")
         (folder / f"{unit}.py").write_text(text, encoding="utf-8")
@@ -74,9 +84,16 @@ def test_who_changes_what_is_everyones_is_told(units, unit: str) -> None:
     assert told.startswith(f"Importing {unit}.py changes `{MEDDLING[unit][1]}`")
 
 
-@pytest.mark.parametrize("unit", ["attention", "multihead"])
-def test_the_others_are_unharmed(units, unit: str) -> None:
-    assert all(e["score"] == e["max_score"] for e in units[unit])
+def test_so_is_who_does_it_when_called(units) -> None:
+    checks = [check for e in units["multihead"] for check in e["checks"]]
+    (told,) = {check["message"] for check in checks if check["outcome"] == "raised"}
+    assert told.startswith("Your code changes `builtins.isinstance`, which everyone uses")
+
+
+def test_the_others_are_unharmed(units) -> None:
+    others = {e["id"]: e for e in units["attention"] + units["multihead"]}
+    del others["multihead.MultiHeadAttention.forward"]
+    assert all(e["score"] == e["max_score"] for e in others.values())
 
 
 def test_a_module_that_puts_something_else_in_its_place(units) -> None:

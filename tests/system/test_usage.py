@@ -333,3 +333,20 @@ def test_make_says_in_chinese_how_it_is_written() -> None:
         done = make("-n", "check", words, lang="zh_CN.UTF-8")
         assert (done.returncode, done.stdout) == (2, "")
         assert told in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe that nobody reads is told otherwise there")
+@pytest.mark.parametrize("command", [["tools/tell.py"], ["-m", "grader", "check", "--help"]])
+def test_who_reads_no_further_is_told_nothing(command: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    lines = "\n".join(["head\tEach installs what it needs into .venv, once."] * 100)
+    done = subprocess.run(
+        [sys.executable, *command],
+        input=lines.encode(),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    os.close(write)
+    assert done.stderr == b""
