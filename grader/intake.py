@@ -385,7 +385,7 @@ def _decode(name: str, blob: bytes, most: int, notes: list[Message]) -> str:
     encoding = encoding_of(blob)
     text = blob.decode(encoding, errors="replace")
     if "\0" in text:
-        raise _Unread(say("{file} is no text; it was not read.", file=name))
+        raise _Unread(say("{file} is no text; it was not read. Save it as UTF-8.", file=name))
     if encoding in _OF_WINDOWS:
         words = say("{file} is not UTF-8; it was read as {encoding}. Save it as UTF-8.",
                     file=name, encoding=_OF_WINDOWS[encoding])  # fmt: skip

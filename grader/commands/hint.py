@@ -36,6 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     tell.text(id, "bold")
     for message in hints.told(ladder, id):
         tell(message, margin=1)
-    if ladder and not ladder.is_last:
-        tell.line(say("another one: make hint ONLY={exercise}", exercise=id), "bold cyan")
+    if ladder:
+        words = (
+            say("that was the last one; now: make check ONLY={exercise}", exercise=id)
+            if ladder.is_last
+            else say("another one: make hint ONLY={exercise}", exercise=id)
+        )
+        tell.line(words, "bold cyan")
     return OK if ladder else OPEN

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+from dataclasses import replace
 from pathlib import Path
 
 from grader import course as courses
 from grader.commands import OK, add_language, add_path
 from grader.model import say
+from grader.subject import endings
 
 _FIRST = 6  # names that are listed
 
@@ -51,10 +54,15 @@ def run(arguments: argparse.Namespace) -> int:
     for note in packed.notes:
         tell(note, "yellow")
     for name in packed.left_out:
-        words = say(
-            "{file} is no module of the course and was not packed. What imports it will fail: move"
-            " what you need of it into the module that needs it.",
-            file=name,
+        near = difflib.get_close_matches(Path(name).stem.lower(), packed.missing, n=1)
+        words = (
+            replace(endings.RENAME, args={"near": name, "unit": near[0]})
+            if near
+            else say(
+                "{file} is no module of the course and was not packed. What imports it will fail:"
+                " move what you need of it into the module that needs it.",
+                file=name,
+            )
         )
         tell(words, "yellow")
     for words, ids in (

@@ -78,7 +78,7 @@ def read(data: Mapping[str, Any], language: Language) -> Picture:
     return Picture(
         (grid(language("expected"), expected, none), grid(language("found"), found, marks)),
         _place(data, language),
-        _legend(mask, language),
+        _legend(mask, any(_ANY in row for row in expected), language),
         mask,
         range(row, row + len(wrong)),
         range(column, column + len(wrong[0])),
@@ -89,10 +89,12 @@ def _number(text: str) -> float:
     return math.nan if text == _ANY else float(text)
 
 
-def _legend(mask: bool, language: Language) -> str:
+def _legend(mask: bool, unasked: bool, language: Language) -> str:
     words = language(
         "{first} first wrong entry, {other} other wrong ones", first=FIRST, other=OTHER
     )
+    if unasked:
+        words = language("{any} not judged; {legend}", any=_ANY, legend=words)
     signs = language("{true} True, {false} False", true=_TRUE, false=_FALSE)
     return f"{signs}; {words}" if mask else words
 

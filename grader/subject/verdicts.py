@@ -155,6 +155,9 @@ _HELP_BY_TEXT = {
     "must be Tensor, not": say(
         "Functions of torch, such as `torch.sqrt`, take tensors; `math.sqrt` takes a number."
     ),
+    "must be a 3D tensor": say(
+        "`torch.bmm` takes three axes; `@` and `torch.matmul` take any number of them."
+    ),
     "The shape of the mask": say(
         "`x[mask]` does not broadcast the mask; `masked_fill` and `torch.where` do."
     ),

@@ -91,7 +91,8 @@ def test_what_windows_writes_is_known_by_its_language(tmp_path: Path, comment: s
 
 def test_what_is_no_text_is_read_as_nothing(tmp_path: Path) -> None:
     submission = read(tmp_path, attention_py=CODE.encode("utf-16-le"))
-    assert notes(submission) == "attention.py is no text; it was not read."
+    words = "attention.py is no text; it was not read. Save it as UTF-8."
+    assert notes(submission) == words
 
 
 def test_any_bytes_are_read_as_something(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_a_ladder_of_three_that_remembers_where_one_is(grader: Command) -> None:
     assert "3 of 3" not in second
     assert "3 of 3: Nearly the line." in third
     assert "another one" not in third
+    assert third.rstrip().endswith("now: make check ONLY=attention.stable_softmax")
     assert third == again == further
     assert "1 of 3: One." in grader("hint", "self_attention").out
 
@@ -559,6 +560,12 @@ def test_what_is_packed_is_what_will_be_read(grader, folder: Path, tmp_path, cou
     assert f"not attempted: {len(untouched)} of {len(course.exercises)}" in run.out
     assert str(out) in run.out
     assert "utils.py is no module of the course and was not packed" in " ".join(run.out.split())
+
+
+def test_a_file_that_is_nearly_called_so_is_to_be_renamed(grader: Command, folder: Path) -> None:
+    (folder / "masks.py").rename(folder / "Mask.py")
+    out = " ".join(grader("submit").out.split())
+    assert "Rename Mask.py to masks.py" in out
 
 
 def test_an_empty_file_and_untouched_ones_are_told(grader: Command, folder: Path) -> None:

@@ -177,6 +177,13 @@ def test_a_mask_is_a_grid_of_signs(course) -> None:
     ]
 
 
+def test_what_is_not_judged_has_a_sign_of_its_own(course) -> None:
+    judged = torch.tensor([[False, False, True], [True, True, True]])
+    drawn = picture(FOUND, WEIGHTS, (FOUND != WEIGHTS) & judged, judged)
+    said = terminal(course, [wrong(picture=drawn)], color=None)
+    assert "- not judged; > first wrong entry, * other wrong ones" in said
+
+
 @pytest.mark.parametrize("value", [-9999.0, -1e-9, 1e99, math.nan])
 def test_80_columns_hold_the_largest(course, value) -> None:
     found = torch.full((20, 20), value, dtype=torch.float64)
