@@ -179,7 +179,8 @@ def tell(difference: Difference, language: Language, most: int | None) -> Iterat
             yield f"    {printable(check.what)}: {_arrow(check, language)}"
         if len(checks) < len(move.checks):
             left = len(move.checks) - len(checks)
-            yield f"    {language('and {count} more checks (--all names them)', count=left)}"
+            words = language("and {count} more checks (--all names them)", count=left)
+            yield f"    {words}"
         for note in move.notes:
             sign, text = ("-", note.old) if note.new is None else ("+", note.new)
             yield f"  {sign} {printable(text)}"

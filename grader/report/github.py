@@ -19,8 +19,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from grader.model import Outcome
 from grader.report.language import Language
 from grader.report.plain import plain
+from grader.report.words import OUTCOMES
 
 PASSED, OPEN, NO_VERDICT = 0, 1, 2
 
@@ -81,20 +83,26 @@ def of_result(result: Mapping[str, Any], language: Language) -> tuple[str, int]:
         words = language(
             "There is no verdict: the grader itself failed. This says nothing about the work."
         )
-        return f"## {language('no verdict')}\n\n{words}\n", code
+        head = language("no verdict")
+        return f"## {head}\n\n{words}\n", code
     rows = [_row(exercise, language) for exercise in result["exercises"]]
     points = _points(result, language)
-    head = f"| {language('exercise')} | {language('points')} | {language('first open')} |"
+    heads = language("exercise"), language("points"), language("first open")
+    head = f"| {' | '.join(heads)} |"
     return "\n".join([f"## {points}", "", head, "|---|---|---|", *rows, ""]), code
 
 
 def _row(exercise: Mapping[str, Any], language: Language) -> str:
     open_checks = [check for check in exercise["checks"] if check["outcome"] != "passed"]
     first = open_checks[0] if open_checks else None
-    said = f"{_cell(first['title'])} ({first['outcome']})" if first else ""
+    said = f"{_cell(first['title'])} ({_outcome(first, language)})" if first else ""
     mark = "✓" if not open_checks else "·" if not exercise["score"] else "✗"
     name = f"`{exercise['id']}`"
     return f"| {mark} {name} | {exercise['score']:g} / {exercise['max_score']:g} | {said} |"
+
+
+def _outcome(check: Mapping[str, Any], language: Language) -> str:
+    return language.render(OUTCOMES[Outcome(check["outcome"])])
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

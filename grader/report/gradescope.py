@@ -89,9 +89,10 @@ def _clauses(
         tests.append(test)
         hidden = [check for check in lost if check not in seen]
         if hidden:
+            what = language("hidden checks")
             tests.append(
                 {
-                    "name": f"{exercise['id']}, {number}: {language('hidden checks')}",
+                    "name": f"{exercise['id']}, {number}: {what}",
                     "number": f"{place}.{number}.1",
                     "visibility": "hidden",
                     "output_format": "text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import string
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,17 @@ def test_the_template_is_up_to_date(domain: str) -> None:
     kept = catalogue.texts(catalogue.read(catalogue.LOCALE / f"{domain}.pot"))
     assert not found - kept, "run: python -m tools.catalogue"
     assert not kept - found, "run: python -m tools.catalogue"
+
+
+@pytest.mark.parametrize("folder", ["grader", "release", "tools"])
+def test_no_text_stands_in_an_f_string(folder: str) -> None:
+    """Before Python 3.12, what is called in one is not found."""
+    for path in (catalogue.ROOT / folder).rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+        calls = [n for node in strings for n in ast.walk(node) if isinstance(n, ast.Call)]
+        found = [c for c in calls if ast.unparse(c.func).split(".")[-1] in catalogue.KEYWORDS]
+        assert not [c.lineno for c in found if isinstance(c.args[0], ast.Constant)], path
 
 
 def test_every_brace_has_a_name() -> None:
