@@ -16,7 +16,8 @@ from grader.course import Course, CourseError
 from grader.judge import bank
 from grader.judge.bank import SOLUTIONS, Mistake
 from grader.judge.diagnose import Signature
-from grader.judge.prove import Attempt
+from grader.judge.prove import Attempt, Bench
+from grader.judge.reference import Recorded
 from grader.judge.suite import Check, Suite, collect
 from grader.model import Outcome, say
 from grader.subject.faults import Failure
@@ -252,6 +253,19 @@ def test_every_variant_is_a_whole_submission(course: Course) -> None:
         assert name
         assert set(variant.modules) == {unit.name for unit in course.units}
         compile(variant.modules[unit].text, variant.id, "exec", dont_inherit=True)
+
+
+@pytest.mark.filterwarnings("ignore")  # what a variant is warned of is its own
+def test_the_recorded_answers_do_for_every_variant(course: Course) -> None:
+    """Who rounds otherwise is asked the same questions as the reference."""
+    bench = Bench(course, collect(sorted(PUBLIC.glob("test_*.py"))))
+    bench.answers = Recorded(PUBLIC / "answers")
+    for variant in bank.variants(course):
+        unit = variant.id.split("/")[0]
+        own = [id for id in course.exercises if id.split(".")[0] == unit]
+        attempts = bench.attempts(variant, bench.checks(own))
+        failed = {attempt.check.id: attempt.error for attempt in attempts if attempt.error}
+        assert failed == {}, variant.id
 
 
 def test_an_exercise_that_is_newer_than_a_variant_is_the_references(
