@@ -255,6 +255,7 @@ def test_every_variant_is_a_whole_submission(course: Course) -> None:
         compile(variant.modules[unit].text, variant.id, "exec", dont_inherit=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what a variant is warned of is its own
 def test_the_recorded_answers_do_for_every_variant(course: Course) -> None:
     """Who rounds otherwise is asked the same questions as the reference."""
