@@ -31,7 +31,7 @@ class TransformerEncoderLayerSimple(nn.Module):
         1. First x = norm1(x + dropout(a)), where a is the output of ``self_attn`` from x to itself.
         2. Then x = norm2(x + dropout(f)), where f is feed_forward(x); this tensor is returned.
         3. ``feed_forward`` is Linear(d_model, d_ff), ReLU, Linear(d_ff, d_model), made in this
-           order, and has no other weights.
+           order, and has no other weights; beside it, only ``self_attn`` and the norms have any.
         4. ``norm1`` and ``norm2`` are two separate nn.LayerNorm(d_model), of any usual eps: each
            token is normalised by itself.
         5. In training, dropout acts on a and on f alone, number by number, before they are added;
@@ -97,7 +97,8 @@ class TransformerEncoder(nn.Module):
         5. Dropout acts inside the layers, with the probability ``dropout``, and nowhere else.
         6. Wherever the module and the token ids live, forward works there: no mask and no table is
            left on the CPU.
-        7. Every parameter is trained: the gradients reach ``embedding`` and all layers.
+        7. Every parameter is trained: the gradients reach ``embedding`` and all layers. Nothing
+           else has parameters.
 
     Elsewhere:
         The paper multiplies the embedding by sqrt(d_model), since it shares the matrix with the

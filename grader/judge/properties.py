@@ -113,6 +113,20 @@ def same_in_training(layer: Module, call: Call) -> None:
         expect(part).equals(plain)
 
 
+def in_training(layer: Module, call: Call) -> None:
+    """Put a layer into training; but where its results are random there, into evaluation.
+
+    So what a check asks of training as well costs nobody who has but another dropout.
+
+    Args:
+        layer: whose call it is.
+        call: what is made twice.
+    """
+    layer.train()
+    if not all(torch.equal(*twice) for twice in zip(parts(call()), parts(call()))):
+        layer.eval()
+
+
 def layout_does_not_matter(call: Call, *names: str, turned: bool = True) -> None:
     """The same numbers in another memory layout give the same results.
 

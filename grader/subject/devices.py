@@ -13,7 +13,9 @@ and autograd, and does two things:
    one called imports sympy and torch.compile, which takes a second.)
 
 So values are unknown, and code that asks for one (`.item()`, `if mask.any()`) can be followed no
-further. Code that asks for CUDA by name (`if x.is_cuda:`) misses every other accelerator, ours too.
+further. A copy on the CPU (`ids.cpu()`) is followed: it holds values that mean nothing, and is
+refused like any other CPU tensor where it meets the accelerator's. Code that asks for CUDA by name
+(`if x.is_cuda:`) misses every other accelerator, ours too.
 
 Source: the checks in TensorIterator.cpp, TensorAdvancedIndexing.cpp and native_functions.yaml.
 """
@@ -29,6 +31,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ACCELERATOR = torch.device("meta")
@@ -60,9 +63,15 @@ class NeedsData(BaseException):
 
 @dataclass(frozen=True)
 class Trace:
-    """How far a call was followed: to its end, or (`completed` False) until data was needed."""
+    """How far a call was followed: to its end, or (`completed` False) until data was needed.
+
+    Attributes:
+        completed: whether it was followed to its end.
+        fetched: whether something was copied to the CPU.
+    """
 
     completed: bool
+    fetched: bool = False
 
 
 def on_accelerator(
@@ -104,11 +113,15 @@ def on_accelerator(
     if module is not None:
         args = (move(module), *args)
     try:
-        with mode:
-            return call(*args, **kwargs), Trace(completed=True)
+        with _Readings(mode), mode:
+            return call(*args, **kwargs), Trace(completed=True, fetched=mode.fetched)
     except NeedsData:
         return None, Trace(completed=False)
+    except MixedDevices:
+        raise
     except Exception as error:
+        if mode.stale:  # its cause may be a value that means nothing: an index, a length
+            return None, Trace(completed=False)
         # Some ask for data without an operator: x.numpy(), f"{loss:.2f}", torch.tensor([loss]).
         # torch then says "meta", a word that a student's code has no cause to use.
         if re.search(r"\bmeta\b|Tensor\.__format__", str(error)):
@@ -122,6 +135,7 @@ class _Rules:
     def __init__(self) -> None:
         super().__init__()
         self.stale = False  # a CPU tensor was filled from the accelerator: its values mean nothing
+        self.fetched = False  # by a copy that went to the CPU
         self.left_behind: set[int] = set()  # memory of the modules of which copies were moved
 
     def __torch_dispatch__(
@@ -147,13 +161,15 @@ class _Rules:
                     raise NeedsData(name)  # a closure still holds the original: not the student's
                 raise MixedDevices(name, operands)
             if name == "_to_copy" and target not in (None, ACCELERATOR):
-                raise NeedsData(name)
+                self.stale = self.fetched = True
+                return _on_dummies(func, args, kwargs, operands)
             if not _away(operands[0]) and (name in _COPIES or name == "index_put_"):
                 self.stale = True
         if (away or self.stale) and _shaped_by_values(func, name, args, operands, self.stale):
             raise NeedsData(name)
         if target == ACCELERATOR or (away and target is None):
             result = _on_dummies(func, args, kwargs, operands)
+            result = _replace(result, lambda tensor: tensor.to(ACCELERATOR))
         else:
             result = func(*args, **kwargs)
         if isinstance(result, (bool, int, float)) and (away or self.stale):
@@ -163,6 +179,22 @@ class _Rules:
 
 class _SimulatedAccelerator(_Rules, TorchDispatchMode):
     pass
+
+
+class _Readings(TorchFunctionMode):
+    """Sees what reads a tensor's values by no operator, or by that of a copy."""
+
+    def __init__(self, rules: _Rules):
+        super().__init__()
+        self.rules = rules
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        reads = func in (Tensor.tolist, Tensor.numpy, Tensor.__array__)
+        if reads and (self.rules.stale or _away(args[0])):
+            raise NeedsData(func.__name__)
+        return func(*args, **(kwargs or {}))
 
 
 def _mixes(name: str, args: Any, kwargs: dict[str, Any], operands: list[Tensor]) -> bool:
@@ -191,7 +223,7 @@ def _shaped_by_values(func: Any, name: str, args: Any, operands: list[Tensor], s
 
 
 def _on_dummies(func: Any, args: Any, kwargs: dict[str, Any], operands: list[Tensor]) -> Any:
-    """Run an operator whose result belongs on the accelerator, on the CPU."""
+    """Run an operator on the CPU, with dummies for what is on the accelerator."""
     dummies: dict[int, Tensor] = {}
     for operand in filter(_away, operands):
         size = operand.untyped_storage().nbytes() // operand.element_size()
@@ -203,8 +235,7 @@ def _on_dummies(func: Any, args: Any, kwargs: dict[str, Any], operands: list[Ten
         return dummies.get(id(operand), operand)
 
     home = {"device": torch.device("cpu")} if "device" in kwargs else {}
-    result = func(*_replace(args, here), **{**_replace(kwargs, here), **home})
-    return _replace(result, lambda tensor: tensor.to(ACCELERATOR))
+    return func(*_replace(args, here), **{**_replace(kwargs, here), **home})
 
 
 def _away(tensor: Tensor) -> bool:

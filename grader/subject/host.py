@@ -255,7 +255,8 @@ class Host:
 
     def do_accelerator(self, target: Target, args: Sequence[Data], kwargs: dict[str, Data]) -> bool:
         """Follow a call on the simulated accelerator; False where it was followed until data was
-        needed. Where this host has a real device, make the call there.
+        needed, or had copied something to the CPU. Where this host has a real device, make the call
+        there.
 
         Raises:
             Fault: "device", where operands on different devices meet.
@@ -290,7 +291,7 @@ class Host:
             raise Fault("device", {"text": fault.detail["text"]}, fault.frames) from None
         if trace.completed:
             self._hold_device(value, devices.ACCELERATOR)
-        return bool(trace.completed)
+        return bool(trace.completed and not trace.fetched)
 
     # How it does them.
 

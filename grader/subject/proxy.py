@@ -215,7 +215,7 @@ class Subject:
         """Make a call on the simulated accelerator; a fault of device is the verdict.
 
         Returns:
-            False where the call was followed only until it needed data.
+            False where the call was followed only until it needed data, or fetched some.
         """
         target, names = call.function.target, call.function._argument_names()
         return bool(

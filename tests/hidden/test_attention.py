@@ -469,10 +469,14 @@ def test_cross_hidden_content_moves_nothing(subject, draw):
 
 
 @clause(CROSS, 3)
-@pytest.mark.parametrize("leading", [(4,), (1, 4), (3, 1)], ids=["shared", "batch-of-1", "padding"])
-def test_cross_mask_broadcasts(subject, draw, reference, leading):
+@pytest.mark.parametrize(
+    "shape",
+    [(4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 4)],
+    ids=["shared", "batch-of-1", "padding", "square"],
+)
+def test_cross_mask_broadcasts(subject, draw, reference, shape):
     """Any mask that broadcasts to the weights hides its positions"""
-    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, 5, 2)
-    mask = draw.mask(*leading, 5)
+    x, memory = draw.tensor(3, 4, 2), draw.tensor(3, shape[-1], 2)
+    mask = draw.mask(*shape)
     call = subject.attention.cross_attention.on(x, memory, *_matrices(draw, 2, 6), mask)
     expect(call()[1]).equals(reference.call(call)[1])

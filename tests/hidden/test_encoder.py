@@ -208,7 +208,9 @@ def test_one_visible_key(subject, draw):
 def test_mask_of_later_keys(subject, draw):
     """Under a look-ahead mask, the first tokens become the same without the later ones"""
     mask = torch.ones(6, 6, dtype=torch.bool).tril()
-    call = _layer(subject, draw).train().on(draw.tensor(3, 6, 8), mask)
+    layer = _layer(subject, draw)
+    call = layer.on(draw.tensor(3, 6, 8), mask)
+    properties.in_training(layer, call)
     properties.prefix_stands(call, 4, {"x": [1], "mask": [0, 1]}, [(1,)])
 
 
@@ -283,7 +285,7 @@ def test_ids_in_any_layout(subject, draw):
 
 
 @clause(ENCODER, 2)
-@pytest.mark.parametrize("num_layers", [1, 2, 4])
+@pytest.mark.parametrize("num_layers", [1, 2, 7])
 def test_any_number_of_layers(subject, draw, reference, num_layers):
     """num_layers layers are applied in order"""
     encoder = _start_alike(draw, _encoder(subject, draw, num_layers=num_layers))
@@ -302,8 +304,9 @@ def test_encoder_in_float32(subject, draw, reference):
 @clause(ENCODER, 3)
 def test_padding_is_hidden(subject, draw):
     """What row padding has in embedding changes no real token's vector, in training either"""
-    encoder, ids = _encoder(subject, draw, num_layers=3).train(), draw.tokens(4, 7, 11)
+    encoder, ids = _encoder(subject, draw, num_layers=3), draw.tokens(4, 7, 11)
     ids[0, 5:] = 10  # a sentence that ends in the last word of all
+    properties.in_training(encoder, encoder.on(ids))
     rows = draw.tensor(11, 6)
     expected = encoder.load({"embedding.weight": rows})(ids)
     changed = torch.cat((draw.tensor(1, 6), rows[1:]))
@@ -411,6 +414,17 @@ def test_gradients_reach_all_layers(subject, draw):
     for layer in ("layers.0", "layers.1"):
         names += [f"{layer}.self_attn.w_k.weight", f"{layer}.feed_forward[1].weight"]
     subject.vjp(call, draw.tensor(4, 7, 6), wrt=names)
+
+
+@clause(ENCODER, 7)
+def test_every_token_is_trained(subject, draw):
+    """Every real token's row of embedding is trained, that of token 0 too where pad_id is not 0"""
+    encoder = _encoder(subject, draw, pad_id=3)
+    ids = draw.order(11)
+    ids = torch.stack((ids, ids.roll(1)), dim=1)  # a padded token has a real one beside it
+    gradient = subject.vjp(encoder.on(ids), draw.tensor(11, 2, 6), wrt=["embedding.weight"])
+    for row in gradient["embedding.weight"][torch.arange(11) != 3]:
+        expect(row).differs_from(torch.zeros_like(row))
 
 
 @clause(ENCODER, 7)

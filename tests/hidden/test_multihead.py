@@ -7,6 +7,7 @@ from grader.judge import clause, expect
 from grader.judge.properties import (
     alone_as_in_batch,
     gradient_fits,
+    in_training,
     layout_does_not_matter,
     leaves_inputs_alone,
     permutes_alike,
@@ -234,7 +235,9 @@ def test_later_keys_hidden_from_every_head(subject, draw):
 def test_hidden_keys_do_not_matter(subject, draw):
     """What stands at a hidden key does not show anywhere, in training either"""
     mask = draw.mask(3, 1, 1, 5)
-    call = layer_of(subject, draw).train().on(*inputs(draw), mask)
+    layer = layer_of(subject, draw)
+    call = layer.on(*inputs(draw), mask)
+    in_training(layer, call)
     hidden = ~mask[:, 0, 0, :, None]
     unmoved_by(call, draw, "key", hidden, [None, None])
 
@@ -262,6 +265,18 @@ def test_one_input_three_times_is_left_alone(subject, draw):
     """An input that is query, key and value at once is left alone, too"""
     x = draw.tensor(3, 5, 12)
     leaves_inputs_alone(subject, layer_of(subject, draw).on(x, x, x))
+
+
+@clause(FORWARD, 1)
+def test_projections_of_each_call(subject, draw):
+    """Each call projects its own inputs, in training too"""
+    layer = layer_of(subject, draw)
+    call, other = layer.on(*inputs(draw)), layer.on(*inputs(draw))
+    expected = call()
+    other()
+    in_training(layer, other)
+    for part, plain in zip(call(), expected):
+        expect(part).equals(plain)
 
 
 @clause(FORWARD, 2)

@@ -188,6 +188,15 @@ def test_gradient_through_a_padded_context(subject, draw):
         expect(first).differs_from(torch.zeros_like(first))
 
 
+@clause(ENCODER, 7)
+def test_every_token_of_the_encoder_is_trained(subject, draw):
+    """Every token's row of embedding is trained, that of token 0 too"""
+    call, cotangent = _encoder(subject, draw).on(draw.order(11)[None]), draw.tensor(1, 11, 6)
+    rows = subject.vjp(call, [cotangent.float(), None], wrt=["embedding.weight"])
+    for row in rows["embedding.weight"]:
+        expect(row).differs_from(torch.zeros_like(row))
+
+
 # RNNDecoder
 
 
@@ -261,6 +270,16 @@ def test_decoder_forgets_other_batches(subject, draw):
 def test_decoder_gradients_fit(subject, draw):
     """The gradients for s_prev and the context say how the results move when they move"""
     properties.gradient_fits(subject, _step_of(subject, draw), draw, "s_prev", "context")
+
+
+@clause(DECODER, 5)
+def test_every_token_of_the_decoder_is_trained(subject, draw):
+    """Every token's row of embedding is trained, that of token 0 too"""
+    decoder, _ = _decoder(subject, draw)
+    call = decoder.on(draw.order(7), draw.tensor(7, 5), draw.tensor(7, 5))
+    rows = subject.vjp(call, [draw.tensor(7, 7), None], wrt=["embedding.weight"])
+    for row in rows["embedding.weight"]:
+        expect(row).differs_from(torch.zeros_like(row))
 
 
 # greedy_decode. A sentence is told by the first number of its context; a state's last number is 0

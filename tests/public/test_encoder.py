@@ -74,6 +74,16 @@ def test_feed_forward_has_no_other_weights(subject):
 
 
 @clause(LAYER, 3)
+def test_layer_has_no_other_weights(subject):
+    """Beside self_attn, feed_forward and the two norms, nothing in the layer has weights"""
+    parameters = subject.encoder.TransformerEncoderLayerSimple(8, 2, 7).describe()["parameters"]
+    parts = "self_attn.", "feed_forward.", "norm1.", "norm2."
+    others = [name for name in parameters if not name.startswith(parts)]
+    # Weights may go by other names, too: there must be more than the parts have.
+    expect(others if len(parameters) > 8 + 4 + 4 else []).equals([])
+
+
+@clause(LAYER, 3)
 def test_negative_inner_numbers(subject, draw):
     """The ReLU turns negative inner numbers into 0, however low they are"""
     layer, x = _layer(subject, draw, ATTENTION), draw.tensor(3, 5, 8)
@@ -251,7 +261,9 @@ def test_layer_gradient(subject, draw):
 @clause(LAYER, 7)
 def test_layer_leaves_x_alone(subject, draw):
     """x and the mask are the same after the call as before"""
-    call = _layer(subject, draw).on(draw.tensor(3, 5, 8), draw.mask(3, 1, 1, 5))
+    mask = draw.mask(3, 1, 1, 5)
+    mask[1] = False  # who sees nothing may be treated apart
+    call = _layer(subject, draw).on(draw.tensor(3, 5, 8), mask)
     properties.leaves_inputs_alone(subject, call)
 
 
@@ -393,3 +405,12 @@ def test_all_is_trained(subject, draw):
     call = encoder.on(draw.integers(1, 11, 4, 7))
     names = ["layers.1.norm1.weight", "layers.0.norm1.weight", "embedding.weight"]
     subject.vjp(call, draw.tensor(4, 7, 6), wrt=names)
+
+
+@clause(ENCODER, 7)
+def test_nothing_else_is_trained(subject):
+    """Beside embedding and the layers, nothing has weights"""
+    parameters = subject.encoder.TransformerEncoder(11, 6, 2, 5, 3, 9).describe()["parameters"]
+    others = [name for name in parameters if not name.startswith(("embedding.", "layers."))]
+    # Weights may go by other names, too: there must be more than the parts have.
+    expect(others if len(parameters) > 1 + 3 * 16 else []).equals([])

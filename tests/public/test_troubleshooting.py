@@ -246,6 +246,7 @@ def test_gradient_behind_the_mask(subject, draw, bad):
 def test_safe_weights_leave_arguments_alone(subject, draw):
     """Scores and mask are the same after the call as before"""
     scores, mask = draw.tensor(3, 4, 5), draw.mask(3, 4, 5)
+    mask[:, 1] = False  # who sees nothing may be treated apart
     leaves_inputs_alone(subject, subject.troubleshooting.safe_attention_weights.on(scores, mask))
 
 
@@ -831,6 +832,13 @@ def test_feed_forward_gradients(subject, draw):
     gradients = subject.vjp(layer.on(x.detach()), cotangent, wrt=names)
     for name, right in zip(names, expected):
         expect(gradients[name]).equals(right)
+
+
+@clause(FEED_FORWARD, 3)
+def test_feed_forward_has_no_other_weights(subject):
+    """Beside norm, inner and outer, nothing has weights"""
+    made_of = subject.troubleshooting.PreNormFeedForward(6, 10).describe()
+    expect(len(made_of["parameters"])).equals(6)
 
 
 @clause(FEED_FORWARD, 4)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -461,6 +462,15 @@ FAULTY: dict[str, tuple[str, Callable[[], Case]]] = {
         "add",
         lambda: function(lambda x: x + torch.zeros(WIDTH).copy_(x[0, 0]), x()),
     ),
+    "a mask of ids on the CPU": (
+        "masked_fill",
+        lambda: attention(lambda scores: scores.detach().cpu() != 0),
+    ),
+    "a copy by .to": ("mul", lambda: function(lambda x: x * (x.to("cpu") > 0), x())),
+    "a copy that was asked for in a try": (
+        "add",
+        lambda: function(catching(lambda x: x.cpu()), x()),
+    ),
     "a fault inside a list of modules": (
         "masked_fill",
         lambda: function(lambda x, layers: with_masks(x, padding(), layers), x(), linears()),
@@ -492,7 +502,10 @@ NEEDS_DATA: dict[str, Callable[..., Any]] = {
     "one-hot of unknown size": lambda x: F.one_hot(x.long()),
     "bytes as a mask": lambda x: x[(x > 0).byte()],
     "item, in a try": catching(lambda x: x.sum().item()),
-    "cpu, in a try": catching(lambda x: x.cpu()),
+    "cpu, in a try": catching(lambda x: x.cpu().tolist()),
+    "cpu, turned into numpy": lambda x: torch.from_numpy(np.asarray(x.cpu())),
+    "cpu, an index": lambda x: torch.arange(3)[x.cpu().long().sum() + 9],
+    "cpu, nonzero": lambda x: x.cpu().nonzero(),
     "a CPU tensor filled from there": lambda x: torch.zeros(8).copy_(x[0, 0]).sum().item(),
     "a CPU tensor written at indices from there": lambda x: counted(x[0, 0].long()).sum().item(),
     "indices filled from there": lambda x: torch.arange(5)[torch.zeros(5).copy_(x[0, :, 0]) > 0],
@@ -595,6 +608,12 @@ def test_a_result_left_on_the_cpu_comes_back_as_it_is() -> None:
     result, trace = on_accelerator(filled, (x(),))
     assert trace.completed
     assert result.device.type == "cpu"
+
+
+def test_what_is_fetched_is_followed() -> None:
+    result, trace = on_accelerator(lambda x: (x.cpu() > 0, (x.cpu() * 2).to(x.device)), (x(),))
+    assert [tensor.device.type for tensor in result] == ["cpu", "meta"]
+    assert trace == Trace(completed=True, fetched=True)
 
 
 def test_other_errors_are_the_students_own() -> None:

@@ -25,6 +25,11 @@ HEADS = """
 split = MultiHeadAttention.split_heads
 MultiHeadAttention.split_heads = lambda self, x, n: split(self, x * (1 + self.training), n)
 """
+DROPPING = """
+split = MultiHeadAttention.split_heads
+MultiHeadAttention.split_heads = lambda self, x, n: split(
+    self, nn.functional.dropout(x, 0.5, self.training), n)
+"""
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 
 
@@ -146,7 +151,14 @@ def test_every_property_is_here() -> None:
         for name, value in vars(properties).items()
         if getattr(value, "__module__", "") == properties.__name__ and not name.startswith("_")
     }
-    assert public - {"parts", "shared_out", "slope"} == set(CASES)
+    assert public - {"in_training", "parts", "shared_out", "slope"} == set(CASES)
+
+
+@pytest.mark.parametrize("lines, training", [("", True), (DROPPING, False)])
+def test_a_layer_is_in_training_unless_it_is_random_there(subject, lines, training) -> None:
+    layer, call = heads(subject("multihead", lines), Draw("in_training"))
+    properties.in_training(layer, call)
+    assert layer.get("training") is training
 
 
 def test_what_hidden_keys_had_is_shared_out() -> None:

@@ -9,7 +9,7 @@ def create_look_ahead_mask(seq_len):
 
 
 def create_padding_mask(token_ids, pad_id=0):
-    mask = torch.zeros(token_ids.shape, dtype=torch.bool)
+    mask = torch.zeros(token_ids.shape, dtype=torch.bool, device=token_ids.device)
     for b, sentence in enumerate(token_ids.tolist()):
         for i, token in enumerate(sentence):
             mask[b, i] = token != pad_id
