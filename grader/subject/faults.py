@@ -38,6 +38,9 @@ KINDS: dict[str, dict[str, type]] = {
     "device": {"text": str},  # operands on different devices met
     "device_result": {"device": str},
 }
+# What a fault of any kind may tell besides: in the import of which unit it arose, and whether what
+# raised takes sums or the like.
+BESIDES = ("importing", "reduces")
 
 
 class Fault(Exception):
