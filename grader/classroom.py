@@ -245,7 +245,7 @@ def _protections(unsafe: bool, spawn: bool, device: str) -> list[str]:
         ClassroomError: an essential one is absent, and ``unsafe`` was not said.
     """
     found = protections.examine(unsafe=unsafe, spawn=spawn or device != "cpu", device=device)
-    missing = [f for f in found if f.essential and f.state == "absent"]
+    missing = [one for one in found if one.lacking]
     if missing and not unsafe:
         lines = {f"line_{number}": f.line for number, f in enumerate(missing)}
         raise ClassroomError(
@@ -327,4 +327,4 @@ def show_walls(language: Language) -> int:
             Text(language.render(one.advice)),
         )
     Console(highlight=False).print(table)
-    return TROUBLE if any(f.essential and f.state == "absent" for f in found) else OK
+    return TROUBLE if any(one.lacking for one in found) else OK

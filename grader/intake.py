@@ -24,7 +24,7 @@ Units = Sequence[str] | Mapping[str, Collection[str]]
 _OURS = {"grades.csv", "class.html", "journal.jsonl", "adjustments.csv", "junit.xml", "summary.md"}
 _BYTES_MOST = 1_000_000  # of one module: a hundred times what anyone writes
 _NOTEBOOK_MOST = 16_000_000  # bytes of a notebook, which holds pictures too
-_FILES_MOST = 2_000  # Python files of one submission that are looked at
+_FILES_MOST = 2_000  # Python files that are looked at: with names of the course's, and with others
 _TABLE_MOST = 16_000_000  # bytes of an archive's table of contents: a hundred thousand entries
 _REMEMBERED = 200_000  # characters of a notebook whose module is kept in memory
 _WORK = {".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".py", ".ipynb"}
@@ -216,7 +216,7 @@ class _Zip(zipfile.ZipFile):
 def _read(
     files: _Folder | _Zip, units: Units, id: str, place: str, notes: list[Message]
 ) -> Submission:
-    names, links = _names(files, notes)
+    names, links = _names(files, units, notes)
     top, passed_by = _top(names, units)
     if passed_by:
         words = say(
@@ -305,12 +305,15 @@ def _worked_on(forms: Mapping[str, _Found], names: Collection[str], notes: list[
     return first
 
 
-def _names(files: _Folder | _Zip, notes: list[Message]) -> tuple[list[str], list[str]]:
+def _names(
+    files: _Folder | _Zip, units: Units, notes: list[Message]
+) -> tuple[list[str], list[str]]:
     """The files that are looked at: none that is hidden, a link, or leads out of its place; and the
     links.
     """
     names, links, outside = [], [], []
-    python = 0
+    ours = {file for unit in units for file in file_names(unit)}
+    python = {True: 0, False: 0}  # whether a name is one of ours -> how many files have such a one
     for name, is_link in files.entries():
         parts = name.removeprefix("./").split("/")
         if name.startswith("/") or ".." in parts:
@@ -320,13 +323,14 @@ def _names(files: _Folder | _Zip, notes: list[Message]) -> tuple[list[str], list
         elif is_link:
             links.append(name)
         else:
-            python += name.endswith((".py", ".ipynb"))
-            names.append(name)
-        if python > _FILES_MOST:
-            words = say("It holds more than {most} Python files: the deepest were not looked at.",
-                        most=_FILES_MOST)  # fmt: skip
-            notes.append(words)
-            break
+            own = parts[-1] in ours
+            python[own] += name.endswith((".py", ".ipynb"))
+            if python[own] <= _FILES_MOST:
+                names.append(name)
+    if max(python.values()) > _FILES_MOST:
+        words = say("It holds more than {most} Python files: the deepest were not looked at.",
+                    most=_FILES_MOST)  # fmt: skip
+        notes.append(words)
     if outside:
         words = say("Paths that lead out of it were left out: {names}", names=_listed(outside))
         notes.append(words)

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from grader.model import Message, say, what
 from grader.subject import trial
-from grader.subject.jail import CHECKOUT
+from grader.subject.jail import CHECKOUT, NotSetUp
 from grader.subject.sandbox import PRESENT, JailError, Limits, Sandbox
 
-ABSENT, NOT_APPLICABLE = "absent", "not applicable"
-STATES = (say("present"), say("absent"), say("not applicable"))  # as they are translated
+ABSENT, UNTRIED, NOT_APPLICABLE = "absent", "not tried", "not applicable"
+# As they are translated.
+STATES = (say("present"), say("absent"), say("not tried"), say("not applicable"))
 
 _SERVICE = "grader.subject.trial:serve_bare"
 _LIMITS = Limits(memory=512 << 20, cpu=20, scratch=8 << 20, threads=32)
@@ -40,7 +41,7 @@ class Finding:
     Attributes:
         name: what is protected, or the layer that protects.
         essential: `grade` refuses to run without it.
-        state: "present", "absent" or "not applicable".
+        state: "present", "absent", "not tried" or "not applicable".
         detail: what was seen.
         advice: what to do about it; empty where it is present.
     """
@@ -50,6 +51,11 @@ class Finding:
     state: str
     detail: Message
     advice: Message = field(default=Message(""))
+
+    @property
+    def lacking(self) -> bool:
+        """`grade` refuses to run without it, and it is not known to be there."""
+        return self.essential and self.state in (ABSENT, UNTRIED)
 
     @property
     def line(self) -> Message:
@@ -207,14 +213,16 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
                 layers = [_layer(name, text) for name, text in sandbox.protections().items()]
                 attacks = [_try(sandbox, attack, target) for attack in _ATTACKS]
                 return [*attacks, _ending(sandbox), *layers]
+        except NotSetUp as problem:
+            return [Finding("walls", True, UNTRIED, what(problem))]
         except JailError as problem:
             advice = say("Do what this says, or use the container recipe in docs/grading.md.")
             return [Finding("walls", True, ABSENT, what(problem), advice)]
 
 
-def essential_absent() -> list[str]:
-    """The names of what `grade` would refuse to run without, and which is absent here."""
-    return [one.name for one in examine() if one.essential and one.state == ABSENT]
+def lacking() -> list[Finding]:
+    """What `grade` would refuse to run without."""
+    return [one for one in examine() if one.lacking]
 
 
 @contextlib.contextmanager

@@ -38,6 +38,9 @@ KINDS: dict[str, dict[str, type]] = {
     "device": {"text": str},  # operands on different devices met
     "device_result": {"device": str},
 }
+# What a fault of any kind may tell besides: in the import of which unit it arose, and whether what
+# raised takes sums or the like.
+BESIDES: dict[str, type] = {"importing": str, "reduces": bool}
 
 
 class Fault(Exception):
@@ -58,8 +61,10 @@ class Fault(Exception):
     def is_plausible(self) -> bool:
         """Has the detail of its kind: what comes through a wire may have anything."""
         fields = KINDS.get(self.kind)
+        besides = {name: kind for name, kind in BESIDES.items() if name in self.detail}
         return fields is not None and all(
-            _is_plausible(name, kind, self.detail.get(name)) for name, kind in fields.items()
+            _is_plausible(name, kind, self.detail.get(name))
+            for name, kind in {**fields, **besides}.items()
         )
 
 

@@ -524,11 +524,19 @@ def _dense(tensor: Tensor) -> Tensor:
     """A plain tensor of numbers in memory, as it also comes through a wire.
 
     The gradient of ``nn.Embedding(..., sparse=True)`` is none; the checks can only compare such.
+
+    Raises:
+        Fault: it has no numbers, or too many: it is nested, say, or what `torch.func` left behind.
     """
-    plain = tensor.detach()
-    if plain.layout != torch.strided:
-        plain = plain.to_dense()
-    return plain.as_subclass(Tensor).resolve_conj().resolve_neg()
+    try:
+        plain = tensor.detach()
+        if plain.layout != torch.strided:
+            plain = plain.to_dense()
+        if plain.is_nested:
+            raise TypeError("a nested tensor")
+        return plain.as_subclass(Tensor).resolve_conj().resolve_neg()
+    except Exception as error:
+        raise Fault("strange", {"text": _text(error)}) from error
 
 
 def _same(before: Tensor, after: Tensor) -> bool:

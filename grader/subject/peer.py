@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.subject import wire
-from grader.subject.faults import Fault
+from grader.subject.faults import BESIDES, KINDS, Fault
 from grader.subject.wire import WireError
 
 _NESTED_MOST = 32
@@ -154,16 +154,17 @@ class Peer:
 
 
 def fault(value: Any) -> Fault:
-    """A fault that came through a wire, if it is one.
+    """A fault that came through a wire, if it is one: what its kind tells, and no more.
 
     Raises:
         WireError: it is not.
     """
     try:
         kind, detail, frames = value
-        clean = {str(key): _clean(item) for key, item in dict(detail).items()}
+        told = {*KINDS.get(kind, ()), *BESIDES}
+        clean = {name: _clean(item) for name, item in dict(detail).items() if name in told}
         found = Fault(str(kind), clean, [wire.text(str(frame), 300) for frame in frames[:20]])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, RuntimeError) as error:
         raise WireError(f"it is no fault: {error}") from None
     if not found.is_plausible():
         raise WireError(f"a fault {kind!r:.20} with a detail that is not its own")

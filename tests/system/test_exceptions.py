@@ -36,6 +36,8 @@ def test_an_operator_that_torch_lacks_is_no_stub() -> None:
 
 
 STUDENT = """
+import torch
+
 def check_heads(d_model, num_heads):
     raise ValueError(f"{num_heads} for {d_model}?")
 
@@ -44,6 +46,17 @@ def first_nonfinite(named_tensors):
 
 def post_mortem():
     return ["left behind"]
+
+def causal_weights(scores):
+    return torch.nested.nested_tensor([scores, scores[:1]], layout=torch.jagged)
+
+def encoder_weights(scores, padding_mask):
+    return scores.bfloat16()
+
+def scaled_scores(query, key):
+    escaped = []
+    torch.func.vmap(lambda row: escaped.append(row * 1) or row.sum())(query)
+    return escaped[0]
 """
 
 
@@ -91,6 +104,25 @@ def test_neither_a_tuple_nor_none(subject: Subject, value: Any) -> None:
 def test_no_dict(subject: Subject) -> None:
     with pytest.raises(Failure, match="expected dict; found a list"):
         subject.troubleshooting.post_mortem()
+
+
+@pytest.mark.parametrize("name", ["causal_weights", "scaled_scores"])
+def test_a_tensor_that_has_no_numbers_is_the_students(subject: Subject, name: str) -> None:
+    x = torch.ones(2, 2)
+    arguments = (x,) if name == "causal_weights" else (x, x)
+    with pytest.raises(Failure, match="What came back cannot be judged"):
+        getattr(subject.troubleshooting, name)(*arguments)
+
+
+def test_what_is_coarser_than_its_arguments_cannot_be_judged(subject: Subject) -> None:
+    """Its tolerance would let through what in their precision is wrong."""
+    scores = torch.ones(1, 1, 2, 2)
+    for precise in (scores, scores.double()):
+        with pytest.raises(Failure, match=r"expected dtype float\d+; found bfloat16") as caught:
+            subject.troubleshooting.encoder_weights(precise, None)
+        assert caught.value.outcome is Outcome.WRONG_DTYPE
+    coarse = subject.troubleshooting.encoder_weights(scores.bfloat16(), None)
+    assert coarse.dtype == torch.bfloat16
 
 
 # Advice.

@@ -61,7 +61,8 @@ class Forger:
         answer: list[Any] = [self._host.perform(operation, **arguments)]
         if self._chance.random() < self.rate / 5:
             kind = self._chance.choice(list(KINDS))
-            answer = [kind, {name: self._plausible(is_a) for name, is_a in KINDS[kind].items()}, []]
+            own = {name: self._plausible(is_a) for name, is_a in KINDS[kind].items()}
+            answer = [kind, self._foreign() | own, self._chance.choice([list, *LEAVES])()]
         elif self._chance.random() < self.rate and answer[0] is not None:
             answer = [self._spoiled(answer[0])]
         try:
@@ -74,6 +75,11 @@ class Forger:
 
     def _plausible(self, is_a: type) -> Any:
         return "{0}\x1b" if is_a is str else self._chance.choice([["{0}"], [-5], []])
+
+    def _foreign(self) -> dict[str, Any]:
+        """What other kinds of fault tell, and of no type that they tell it in."""
+        names = sorted({name for fields in KINDS.values() for name in fields} | {"importing"})
+        return {name: self._chance.choice(LEAVES)() for name in self._chance.sample(names, 3)}
 
     def _spoiled(self, value: Any) -> Any:
         chance = self._chance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import sys
 import time
 import zipfile
@@ -499,6 +500,23 @@ def test_more_python_files_than_anyone_has_are_left(tmp_path: Path) -> None:
             file.writestr(f"env/lib/{number}.py", b"")
         file.writestr("attention.py", CODE)
     submission = intake.read(tmp_path / "ada.zip", UNITS)
+    assert submission.modules["attention"].text == CODE
+    assert "more than 2000 Python files" in notes(submission)
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_modules_are_found_behind_more_python_files_than_anyone_has(
+    form: str, tmp_path: Path
+) -> None:
+    """They were not, where the others come first in the order of names: a zero for right work."""
+    path = tmp_path / "ada"
+    (path / "work").mkdir(parents=True)
+    for number in range(2001):
+        (path / f"{number}.py").touch()
+    (path / "work" / "attention.py").write_text(CODE, encoding="utf-8")
+    if form == "zip":
+        path = Path(shutil.make_archive(str(path), "zip", path))
+    submission = intake.read(path, UNITS)
     assert submission.modules["attention"].text == CODE
     assert "more than 2000 Python files" in notes(submission)
 

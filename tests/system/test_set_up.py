@@ -157,3 +157,12 @@ def test_make_says_how_it_is_written(words: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{SLIPS[words]}.  Stop." in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+@pytest.mark.parametrize(("walls", "sets_up"), [("WALLS=yes", True), ("WALLS=", False)])
+def test_the_doctor_tries_walls_once_they_are_set_up(walls: str, sets_up: bool) -> None:
+    command = ["make", "--no-print-directory", "-n", "doctor", walls, "CONSTRAINTS=none"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ("tools/set_up.py instructor" in done.stdout) == sets_up
+    assert done.stdout.count("-m grader doctor") == 2

@@ -597,6 +597,13 @@ def test_the_texts_of_a_fault_are_bounded() -> None:
     assert "\x1b" not in repr(caught.value.detail["text"] + "".join(caught.value.frames))
 
 
+def test_of_a_fault_only_what_its_kind_tells_is_taken() -> None:
+    detail = {"found": "NoneType", "types": 5, "importing": "attention"}
+    with pytest.raises(Fault) as caught:
+        answered_by(("fault", 1, ["no_tensor", detail, []]))
+    assert caught.value.detail == {"found": "NoneType", "importing": "attention"}
+
+
 def answered_by(*replies: tuple[str, int, Any]) -> Any:
     """What asking gives where the other side says this, whatever it was asked."""
     one, other = socket.socketpair()
