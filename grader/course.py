@@ -135,6 +135,11 @@ class Course:
                 waiting.extend(self.exercises[id].needs)
         return [id for id in self.exercises if id in found]
 
+    def standing_on(self, ids: Iterable[str]) -> list[str]:
+        """These exercises and everything that stands on one of them, in the order of the course."""
+        chosen = set(ids)
+        return [id for id in self.exercises if not chosen.isdisjoint(self.closure([id]))]
+
     def state_shapes(self, id: str, sizes: Mapping[str, int]) -> dict[str, str]:
         """The declared parameters and buffers of a class, those of nested classes included.
 

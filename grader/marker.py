@@ -266,7 +266,7 @@ class Marker:
 
     def _standing_on(self, exercise: str) -> list[str]:
         """An exercise, and all that would meet what it has met."""
-        return [id for id in self._exercises if exercise in self.course.closure([id])]
+        return [id for id in self.course.standing_on([exercise]) if id in self._exercises]
 
     def _one(self, check: Check, host: RemoteHost) -> CheckResult:
         script = self._scripts.get(check.id)

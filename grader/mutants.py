@@ -108,7 +108,7 @@ class Mutation:
 
     def _checks(self, exercise: str) -> list[Check]:
         """The exercise's own checks, then those of what stands on it."""
-        standing = [id for id in self.course.exercises if exercise in self.course.closure([id])]
+        standing = self.course.standing_on([exercise])
         return sorted(self.bench.checks(standing), key=lambda check: standing.index(check.exercise))
 
     def _try(self, mutant: Mutant) -> Fate:

@@ -68,8 +68,8 @@ class Validation:
             if attempt.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.BLOCKED):
                 self.holes.append(f"the stubs end {attempt.check.id} as {attempt.outcome.value}")
         variants = [v for v in self.variants if v.id.split("/")[0] == unit.name]
-        # Everywhere, since other units stand on this one.
-        accepted = sum(self._accepted(variant, self.course.exercises) for variant in variants)
+        affected = self.course.standing_on(exercises)
+        accepted = sum(self._accepted(variant, affected) for variant in variants)
         mistakes = [m for m in self.mistakes if m.unit == unit.name]
         caught, named = self._mistakes(mistakes)
         for id in exercises:

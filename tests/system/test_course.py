@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,17 @@ def test_closure_has_what_an_exercise_stands_on(course: Course) -> None:
         "multihead.MultiHeadAttention.split_heads",
         "multihead.MultiHeadAttention.forward",
     ]
+
+
+def test_what_a_solution_imports_is_stood_on(course: Course) -> None:
+    """Who asks what a change of a unit reaches, asks the table."""
+    for unit in course.units:
+        tree = ast.parse((ROOT / "solutions" / f"{unit.name}.py").read_text(encoding="utf-8"))
+        imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
+        for statement in imports:
+            for alias in statement.names:
+                reached = course.standing_on([f"{statement.module}.{alias.name}"])
+                assert unit.name in {id.split(".")[0] for id in reached}, ast.unparse(statement)
 
 
 def test_state_of_nested_and_repeated_classes(course: Course) -> None:
