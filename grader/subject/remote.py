@@ -278,16 +278,16 @@ def _is_vjp(answer: Any, arguments: Mapping[str, Any]) -> bool:
     wanted = len(arguments["inputs"]) + len(arguments["parameters"])
     if not isinstance(answer, list) or len(answer) != wanted:
         return False
-    given = [arguments["args"][place].shape for place in arguments["inputs"]]
-    shapes = given + [None] * len(arguments["parameters"])
+    inputs = [arguments["args"][place] for place in arguments["inputs"]]
+    given = inputs + [None] * len(arguments["parameters"])
     return all(
         gradient is None
         or (
             isinstance(gradient, Tensor)
             and gradient.is_floating_point()
-            and (shape is None or gradient.shape == shape)
+            and (of is None or (gradient.shape, gradient.dtype) == (of.shape, of.dtype))
         )
-        for gradient, shape in zip(answer, shapes)
+        for gradient, of in zip(answer, given)
     )
 
 

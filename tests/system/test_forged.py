@@ -21,6 +21,7 @@ from grader.judge.diagnose import Signature
 from grader.judge.reference import Live, Remembered
 from grader.judge.suite import collect, suite_files
 from grader.model import Outcome
+from grader.subject import remote
 from grader.subject.faults import KINDS, Failure, Fault, Ref
 from grader.subject.host import Host
 from grader.subject.proxy import Subject
@@ -107,6 +108,14 @@ def test_little_is_kept_of_a_giant() -> None:
     assert kept.fits(few)
     assert kept.found is not None
     assert kept.found.untyped_storage().nbytes() == 24
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_gradient_is_of_its_arguments_dtype(dtype: torch.dtype) -> None:
+    """A coarser one would be compared with the tolerance of a coarser dtype."""
+    arguments = {"args": [torch.ones(3, dtype=torch.float64)], "inputs": [0], "parameters": []}
+    answer = [torch.ones(3, dtype=dtype)]
+    assert remote._FITS["vjp"](answer, arguments) is (dtype is torch.float64)
 
 
 @pytest.fixture
