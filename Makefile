@@ -173,8 +173,14 @@ compare: $(CORE) ## what the reference does otherwise, once yours has passed
 submit: $(CORE) ## pack your work for handing in: submission.zip
 	@$(RUN) -m grader submit $(THERE)
 
-# It needs no set-up, which may be what is wrong; to try walls takes what they are made of.
-doctor: $(if $(WALLS),$(GRADING)) ## find out what is wrong with this machine
+# BEGIN STAFF
+# To try walls takes what they are made of.
+ifneq ($(WALLS),)
+doctor: $(GRADING)
+endif
+# END STAFF
+# It needs no set-up: it may be what is wrong.
+doctor: ## find out what is wrong with this machine
 	@if $(RUN) -c '' 2>/dev/null; then $(RUN) -m grader doctor $(if $(WALLS),--walls); \
 	else $(or $(PYTHON),python3) -m grader doctor; fi
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import Course
+from grader.files import write_whole
 from grader.judge import bank, prove, scribe, standin
 from grader.judge.diagnose import Known, Signature
 from grader.judge.reference import Live, Recording, Remembered
@@ -324,7 +325,8 @@ class Marker:
                 self.for_all_s += time.monotonic() - started
                 if path:
                     with contextlib.suppress(OSError):  # a full disk: then they are made again
-                        replace_file(path, Recording({}, signatures, {}, {}).to_bytes())
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        write_whole(path, Recording({}, signatures, {}, {}).to_bytes())
             self._known[exercise] = Known(signatures, bank.titles(mistakes))
         return self._known[exercise]
 
@@ -357,11 +359,3 @@ def _discreet(result: CheckResult) -> CheckResult:
         return replace(result, printed="", picture=None)
     words = say("On a sound version of what it stands on, your code raised an exception.")
     return replace(result, message=(words,), frames=(), printed="", picture=None)
-
-
-def replace_file(path: Path, blob: bytes) -> None:
-    """Write a file whole or not at all, also where another job writes it too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(blob)
-    temporary.replace(path)

@@ -16,6 +16,7 @@ from grader import given, intake
 from grader.course import CourseError
 from grader.definitions import names_of, spans
 from grader.desk import Desk
+from grader.files import write_whole
 from grader.model import say
 
 KEPT = ".kept"
@@ -76,7 +77,7 @@ def reset(desk: Desk, unit: str, names: Sequence[str], whole: bool) -> Reset:
         content = after.replace("\n", newline).encode(encoding, errors="surrogateescape")
     except UnicodeEncodeError:  # the stub has letters that this code does not
         content = after.replace("\n", newline).encode(errors="replace")
-    _write(file, content)
+    write_whole(file, content)
     return Reset(file, kept, whole)
 
 
@@ -153,15 +154,3 @@ def _keep(file: Path) -> Path:
         copy.unlink(missing_ok=True)
         raise
     return copy
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = file.with_name(f".{file.name}.new")
-    try:
-        part.write_bytes(content)
-        if file.exists():
-            shutil.copymode(file, part)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,6 +16,7 @@ from typing import Any
 
 from grader import definitions
 from grader.course import Course
+from grader.files import write_whole
 from grader.model import Outcome
 from grader.score import ExerciseScore
 
@@ -124,17 +123,9 @@ def _kept(entry: Any) -> Kept | None:
 
 
 def _replace(path: Path, data: dict[str, Any]) -> bool:
-    """Put a whole new file in the place of the old one, so that nobody ever reads half of it."""
+    """Whether it could be written."""
     try:
-        number, name = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        write_whole(path, json.dumps(data, indent=1).encode())
     except OSError:
-        return False
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-        Path(name).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import io
 import json
 import platform
 import zipfile
@@ -19,6 +20,7 @@ from typing import Any
 from grader import __version__, given, intake
 from grader.course import Course, CourseError
 from grader.desk import Desk
+from grader.files import write_whole
 from grader.model import Message, lines, say
 
 MANIFEST = "manifest.json"
@@ -141,19 +143,16 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _write(out: Path, files: dict[str, bytes]) -> None:
+def _write(out: Path, contents: dict[str, bytes]) -> None:
     """Write a whole new zip in the place of an old one."""
-    part = out.with_name(f"{out.name}.part")
-    try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in files.items():
-                entry = zipfile.ZipInfo(name, _LONG_AGO)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, content)
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content)
+    write_whole(out, packed.getvalue())
 
 
 def _hold(out: Path, desk: Desk, files: dict[str, bytes]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.model import Message, say, what
+from grader.model import Message, listed, say, what
 from grader.subject import trial
 from grader.subject.jail import CHECKOUT, NotSetUp
 from grader.subject.sandbox import PRESENT, JailError, Limits, Sandbox
@@ -25,6 +25,7 @@ ABSENT, UNTRIED, NOT_APPLICABLE = "absent", "not tried", "not applicable"
 # As they are translated.
 STATES = (say("present"), say("absent"), say("not tried"), say("not applicable"))
 
+_FIRST = 4  # absent walls that are named in a sentence
 _SERVICE = "grader.subject.trial:serve_bare"
 _LIMITS = Limits(memory=512 << 20, cpu=20, scratch=8 << 20, threads=32)
 _SECONDS = 20.0
@@ -220,9 +221,26 @@ def examine(*, unsafe: bool = False, spawn: bool = False, device: str = "cpu") -
             return [Finding("walls", True, ABSENT, what(problem), advice)]
 
 
-def lacking() -> list[Finding]:
-    """What `grade` would refuse to run without."""
-    return [one for one in examine() if one.lacking]
+def refusal() -> Message | None:
+    """Why `grade` would refuse to run here, if it would."""
+    lacking = [one for one in examine() if one.lacking]
+    if not lacking:
+        return None
+    if lacking[0].state == UNTRIED:
+        return say(
+            "For instructors: whether `grade` can run here is not known yet: {reason} Then try:"
+            " make doctor WALLS=yes",
+            reason=lacking[0].detail,
+        )
+    names = [Message(one.name) for one in lacking[:_FIRST]]
+    more = [Message("...")] if len(lacking) > _FIRST else []
+    return say(
+        "For instructors: `grade` would refuse to run here ({count} essential protections are"
+        " absent: {names}). `make grade` installs what pip can; what else to do says: make"
+        " doctor WALLS=yes",
+        count=len(lacking),
+        names=listed([*names, *more]),
+    )
 
 
 @contextlib.contextmanager

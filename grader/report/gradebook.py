@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from grader.files import write_whole
 from grader.intake import printable
 from grader.model import Message, Outcome, Submission
 from grader.report.language import Language
@@ -144,14 +145,7 @@ def _cell(value: str) -> str:
 
 def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-        temporary.replace(path)
-    except OSError:  # a full disk
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    write_whole(path, text.encode("utf-8", "replace"))
 
 
 def show(console: Console, lines: Iterable[Line], language: Language) -> None:

@@ -641,7 +641,7 @@ def test_a_zip_that_did_not_arrive_whole_is_noticed(grader, folder, tmp_path, mo
 
     write = submit._write
     monkeypatch.setattr(
-        submit, "_write", lambda out, files: write(out, files | {"masks.py": b"# half of it"})
+        submit, "_write", lambda out, contents: write(out, contents | {"masks.py": b"# half of it"})
     )
     run = grader("submit", "--out", "mine.zip")
     assert run.code == 2

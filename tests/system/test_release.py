@@ -473,7 +473,7 @@ def test_points_are_told_as_github_classroom_reads_them(tmp_path: Path) -> None:
         '::notice title=Autograding report::{"totalPoints": 1.0, "maxPoints": 2.0}',
     ]
     assert "1 of 2 points" in page
-    assert "`attention.stable_softmax` | 1 / 2 | title of test\\_x (raised)" in page
+    assert "`attention.stable_softmax` | 1 / 2 | title of test\\_x (an exception)" in page
 
 
 @pytest.mark.parametrize(
