@@ -197,12 +197,13 @@ def test_the_system_s_words_are_told_in_chinese(monkeypatch, capsys) -> None:
 
 
 def test_an_adjustment_is_refused_in_chinese(tmp_path: Path) -> None:
-    from grader import adjustments, course
+    from grader import adjustments
+    from grader.course import load
 
     path = tmp_path / "adjustments.csv"
     path.write_text("submission,kind,target,value,reason\nada,late,,2,x\n", encoding="utf-8")
     with pytest.raises(adjustments.AdjustmentError) as caught:
-        adjustments.read(path, course.load(), ["ada"])
+        adjustments.read(path, load(), load().exercises, ["ada"])
     words = f"{path}，第 2 行：value '2' 不在 0 和 1 之间"
     assert Language("zh").render(what(caught.value)) == words
 
