@@ -741,6 +741,8 @@ def test_moodle_without_a_roster_goes_by_address_or_login(tmp_path: Path) -> Non
 def test_a_file_that_is_no_roster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(lms.ExportError, match="none of the columns"):
         _export(tmp_path, "canvas", "a,b\n1,2\n")
+    with pytest.raises(lms.ExportError, match="Export it in English"):
+        _export(tmp_path, "moodle", "名,姓氏,学号\n静,徐,S111\n")
     with pytest.raises(lms.ExportError, match="holds no grades"):
         _export(tmp_path, "canvas", CANVAS, "x,y\n1,2\n")
 
