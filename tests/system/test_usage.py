@@ -93,7 +93,7 @@ OTHERS = {
     "": "缺少参数：COMMAND",
     "chek": "无效的选择 'chek'（可选：",
     "check --format pdf": "参数 --format：无效的选择 'pdf'（可选：",
-    "check --limit soon": "参数 --limit：无效的值 'soon'",
+    "check --limit soon": "参数 --limit：'soon' 不是数字",
     "check --limit 0": "参数 --limit：必须是大于 0 的秒数",
     "check --json=1": "参数 --json：不接受值 '1'",
     "check --l 3": "有歧义，可能是 --limit, --lang",
