@@ -170,12 +170,13 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
     columns = {*form.persons, *form.name}
     if not persons or not columns & persons[0].keys():
         names = ", ".join(form.persons)
-        words = say(
-            "The roster has none of the columns: {names}. Export it in English, or rename its"
-            " columns.",
-            names=names,
+        raise ExportError(
+            say(
+                "The roster has none of the columns: {names}. Export it in English, or rename its"
+                " columns.",
+                names=names,
+            )
         )
-        raise ExportError(words)
     # What a person is called counts only where nobody goes by it as a login or a number.
     by_name = _named(persons, form.persons[-1:]) | _named(persons, form.persons[:-1])
     by_number = _named(persons, form.persons[:1])
