@@ -6,19 +6,18 @@
     *,void,attention.stable_softmax/3/test_softmax_of_large_scores,,"the text was unclear"
 
 override: the points of an exercise, or of the whole with no target. late: a factor on the whole.
-void: a check counts as passed. A submission of ``*`` means everyone.
+void: a check counts as passed, for those who tried it. A submission of ``*`` means everyone.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import math
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader import table
 from grader.course import Course, CourseError
 from grader.model import CheckResult, Message, Outcome, say, what
 from grader.score import ExerciseScore, Score
@@ -44,12 +43,15 @@ class Adjustment:
         return self.submission in (submission, "*")
 
 
-def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjustment]:
+def read(
+    path: Path, course: Course, chosen: Collection[str], submissions: Collection[str]
+) -> list[Adjustment]:
     """Read the file; one that is not there adjusts nothing.
 
     Args:
         path: of the file.
         course: the table.
+        chosen: the exercises that count.
         submissions: the ids that there are.
 
     Raises:
@@ -58,36 +60,31 @@ def read(path: Path, course: Course, submissions: Collection[str]) -> list[Adjus
     if not path.exists():
         return []
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (UnicodeDecodeError, IsADirectoryError) as error:
-        words = say("it must be a text file in UTF-8 ({error})", error=what(error, path))
-        raise AdjustmentError(say("{file}: {what}", file=str(path), what=words)) from None
-    rows = csv.DictReader(io.StringIO(text, newline=""), restval="")
+        rows = table.reader(path)
+    except OSError as error:
+        words = say("{file} cannot be read: {error}", file=str(path), error=what(error, path))
+        raise AdjustmentError(words) from None
     if rows.fieldnames is None or set(_COLUMNS) - set(rows.fieldnames):
         words = say(
             "its first line must be {columns}, with commas between", columns=",".join(_COLUMNS)
         )
         raise AdjustmentError(say("{file}: {what}", file=str(path), what=words))
-    return [_adjustment(path, rows.line_num, row, course, submissions) for row in rows]
+    return [_adjustment(path, rows.line_num, row, course, chosen, submissions) for row in rows]
 
 
-def hold(
-    adjustments: Iterable[Adjustment], path: Path, exercises: Collection[str], checks: Set[str]
-) -> None:
+def hold(adjustments: Iterable[Adjustment], path: Path, checks: Set[str]) -> None:
     """See that what is declared void exists.
 
     Args:
         adjustments: of the file.
         path: of the file.
-        exercises: which were graded.
-        checks: the ids of their checks.
+        checks: the ids of those that were graded.
 
     Raises:
         AdjustmentError: a check has another name.
     """
     for a in adjustments:
-        graded = a.target.split("/")[0] in exercises
-        if a.kind == "void" and graded and a.target not in checks:
+        if a.kind == "void" and a.target not in checks:
             near = difflib.get_close_matches(a.target, checks, n=1)
             words = say("there is no check {name!r}; each result.json lists them", name=a.target)
             if near:
@@ -100,7 +97,12 @@ def hold(
 
 
 def _adjustment(
-    path: Path, line: int, row: dict[str, str], course: Course, submissions: Collection[str]
+    path: Path,
+    line: int,
+    row: dict[str, str],
+    course: Course,
+    chosen: Collection[str],
+    submissions: Collection[str],
 ) -> Adjustment:
     who, kind, target = (row[name].strip() for name in ("submission", "kind", "target"))
     exercise = target.split("/")[0]
@@ -115,6 +117,8 @@ def _adjustment(
         raise wrong(say("there is no submission {name!r}", name=who))
     if (target or kind == "void") and exercise not in course.exercises:
         raise wrong(say("there is no exercise {name!r}", name=exercise))
+    if target and exercise not in chosen:
+        raise wrong(say("{name} does not count in this run: leave the line out", name=exercise))
     if kind == "late" and target:
         raise wrong(say("lateness is a factor on the whole: leave the target out"))
     try:
@@ -123,7 +127,7 @@ def _adjustment(
         raise wrong(say("value {value!r} is not a number", value=row["value"])) from None
     most = 1.0 if kind == "late" else math.inf
     if kind == "override":
-        exercises = [exercise] if target else list(course.exercises)
+        exercises = [exercise] if target else chosen
         most = sum(course.exercises[id].max_score for id in exercises)
     if not 0 <= value <= most:
         raise wrong(
@@ -135,7 +139,9 @@ def _adjustment(
 def void(
     results: Iterable[CheckResult], submission: str, adjustments: Sequence[Adjustment]
 ) -> list[CheckResult]:
-    """The results in which checks that are declared void count as passed."""
+    """The results in which checks that are declared void count as passed. What was not attempted
+    stays so: it would seem begun, and earn points where a clause has one check.
+    """
     void_ids = {a.target for a in adjustments if a.kind == "void" and a.concerns(submission)}
     return [
         replace(
@@ -144,7 +150,7 @@ def void(
             message=(say("Declared void: it counts as passed."),),
             picture=None,
         )
-        if r.id in void_ids
+        if r.id in void_ids and r.outcome is not Outcome.NOT_ATTEMPTED
         else r
         for r in results
     ]

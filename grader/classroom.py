@@ -110,7 +110,7 @@ def run(
             raise ClassroomError(
                 say("--students {pattern}: nobody here is called so.", pattern=students)
             )
-        adjusted = adjustments.read(out / "adjustments.csv", course, ids)
+        adjusted = adjustments.read(out / "adjustments.csv", course, chosen, ids)
         with _progress(console, language) as progress:
             all_graded = grading.grade(
                 course, found, out, options, sandbox, present, progress, students
@@ -188,7 +188,7 @@ def _row(
                   "notes": [language.render(problem) for problem in problems]}  # fmt: skip
         return Row(submission, None, problems, result)
     checks = {result.id for result in marked.results}
-    adjustments.hold(adjusted, out / "adjustments.csv", options.exercises, checks)
+    adjustments.hold(adjusted, out / "adjustments.csv", checks)
     results = adjustments.void(marked.results, id, adjusted)
     points = score(course, chosen, results, marked.followed)
     points, notes = adjustments.adjust(points, id, adjusted)

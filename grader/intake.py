@@ -248,7 +248,7 @@ def _read(
     strays = sorted(name for name in here if name.endswith(".py") and name not in known)
     if not modules:
         words = say("There is no module of the course in it. Found: {names}", names=_listed(names))
-        notes.append(words)
+        notes.append(words if names else say("No file was found in it."))
     in_links = {f: unit for unit in units for f in file_names(unit)} | {_FOLDER: _FOLDER}
     linked = {in_links[n] for n in (link.rpartition("/")[2] for link in links) if n in in_links}
     unread += sorted(linked - modules.keys())

@@ -7,6 +7,8 @@ the exit code. All of them are imported whichever is called: what is heavy, `run
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 from pathlib import Path
 
 from grader.model import say
@@ -16,17 +18,25 @@ from grader.report.usage import refusal
 OK, OPEN, TROUBLE = 0, 1, 2  # exit codes: all passed; something is open; could not do as asked
 
 
+def a_number(text: str) -> float:
+    """An argument that is a finite number."""
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise refusal(say("{text!r} is not a number", text=text))
+
+
 def at_least_one(text: str) -> int:
     """An argument that is a number of things."""
-    number = int(text)
-    if number < 1:
+    number = a_number(text)
+    if number < 1 or number % 1:
         raise refusal(say("it must be 1 or more"))
-    return number
+    return int(number)
 
 
 def seconds(text: str) -> float:
     """An argument that is a time."""
-    number = float(text)
+    number = a_number(text)
     if not 0 < number < 86_400:
         raise refusal(say("it must be a number of seconds above 0"))
     return number

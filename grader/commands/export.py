@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grader import course as courses
-from grader.commands import OK, OPEN, add_language
+from grader.commands import OK, OPEN, a_number, add_language
 from grader.model import say
 from grader.report.language import Language
 from grader.report.usage import refusal
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> float:
-    number = float(text)
+    number = a_number(text)
     if not 0 < number < 1e6:
         raise refusal(say("it must be above 0"))
     return number
@@ -47,10 +47,22 @@ def _gradescope(arguments: argparse.Namespace, to: Path, language: Language) -> 
     return OK if gradescope.write(arguments.out, to, language) else OPEN
 
 
+def _hold_finished(out: Path) -> None:
+    """See that a run has come to its end: half a class would be taken for all of it."""
+    if not (out / "grades.csv").is_file():
+        words = say(
+            "{folder} holds no grades.csv: nothing was graded there, or not to the end. `make"
+            " grade` goes on where it stopped.",
+            folder=str(out),
+        )
+        raise courses.CourseError(words)
+
+
 def _whole(arguments: argparse.Namespace, to: Path, language: Language) -> int:
     """What is made of every result of a class."""
     from grader.report import formats
 
+    _hold_finished(arguments.out)
     results = formats.read(arguments.out)
     _put(to, formats.FORMATS[arguments.format](results, courses.load(), language))
     print(language("written: {file}", file=to))
@@ -60,6 +72,7 @@ def _whole(arguments: argparse.Namespace, to: Path, language: Language) -> int:
 def _lms(arguments: argparse.Namespace, to: Path, language: Language) -> int:
     from grader.report import lms
 
+    _hold_finished(arguments.out)
     column = arguments.column or courses.load().title
     exported = lms.export(
         arguments.out / "grades.csv", arguments.format, arguments.roster, column, arguments.out_of
@@ -88,6 +101,7 @@ def _gradebook(arguments: argparse.Namespace, to: Path, language: Language) -> i
     if not arguments.db or not arguments.assignment:
         words = say("nbgrader's gradebook needs --db URL and --assignment NAME.")
         raise courses.CourseError(words)
+    _hold_finished(arguments.out)
     written = nbgrader.write(arguments.out, courses.load(), arguments.db, arguments.assignment)
     print(language("written: the points of {count} students", count=len(written.students)))
     _left_out(written.without_verdict, language)

@@ -95,6 +95,7 @@ class Class:
             language=self.language,
             course=self.course,
             submissions=self._submissions,
+            shared=_shared([one.notes for one in self._submissions if one.score is not None]),
             graded=len(scores),
             ungraded=[one for one in self._submissions if one.score is None],
             quartiles=items.quartiles(scores) if scores else None,
@@ -140,6 +141,12 @@ class Class:
         x, y = language("points"), language("submissions")
         plot = plots.histogram("scores", counts, edges, x, y, told)
         return {"plot": Markup(plot), "bins": list(zip(edges, edges[1:], counts))}
+
+
+def _shared(notes: Sequence[Sequence[str]]) -> list[str]:
+    """What is noted of all, such as a check that was declared void, is told once."""
+    first, *others = notes or [[]]
+    return [note for note in first if others and all(note in other for other in others)]
 
 
 def _stubs(course: Course) -> Iterator[str]:

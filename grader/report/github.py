@@ -25,6 +25,7 @@ from grader.report.plain import plain
 from grader.report.words import OUTCOMES
 
 PASSED, OPEN, NO_VERDICT = 0, 1, 2
+_UNTRIED = {Outcome.NOT_ATTEMPTED.value, Outcome.BLOCKED.value}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,7 +97,8 @@ def _row(exercise: Mapping[str, Any], language: Language) -> str:
     open_checks = [check for check in exercise["checks"] if check["outcome"] != "passed"]
     first = open_checks[0] if open_checks else None
     said = f"{_cell(first['title'])} ({_outcome(first, language)})" if first else ""
-    mark = "✓" if not open_checks else "·" if not exercise["score"] else "✗"
+    tried = any(check["outcome"] not in _UNTRIED for check in exercise["checks"])
+    mark = "✓" if not open_checks else "✗" if tried else "·"
     name = f"`{exercise['id']}`"
     return f"| {mark} {name} | {exercise['score']:g} / {exercise['max_score']:g} | {said} |"
 

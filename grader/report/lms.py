@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader import table
 from grader.course import CourseError
 from grader.model import say, what
 
@@ -110,25 +111,18 @@ def export(
     found = _found(form, points, persons) if roster else dict(zip(points, persons))
     strangers = [submission for submission in points if submission not in found]
     lines = list(_WRITERS[platform](found, points, column, f"{most:g}"))
-    table = io.StringIO(newline="")
-    csv.writer(table, lineterminator="\r\n").writerows(lines)
+    made = io.StringIO(newline="")
+    csv.writer(made, lineterminator="\r\n").writerows(lines)
     missing = [row["submission"] for row in rows if row["status"] != "graded"]
-    return Exported(table.getvalue(), missing, strangers)
+    return Exported(made.getvalue(), missing, strangers)
 
 
 def _read(path: Path) -> list[Row]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        words = say(
-            "{file} cannot be read as a CSV file in UTF-8: {error}",
-            file=str(path),
-            error=what(error, path),
-        )
+        rows = table.reader(path)
+    except OSError as error:
+        words = say("{file} cannot be read: {error}", file=str(path), error=what(error, path))
         raise ExportError(words) from None
-    first = text.partition("\n")[0]
-    separator = max(",;\t", key=first.count)
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, restval="")
     try:
         return [{str(k).strip(): v for k, v in row.items() if isinstance(v, str)} for row in rows]
     except csv.Error as error:
@@ -176,7 +170,13 @@ def _found(form: Platform, points: Mapping[str, str], persons: Sequence[Row]) ->
     columns = {*form.persons, *form.name}
     if not persons or not columns & persons[0].keys():
         names = ", ".join(form.persons)
-        raise ExportError(say("The roster has none of the columns: {names}.", names=names))
+        raise ExportError(
+            say(
+                "The roster has none of the columns: {names}. Export it in English, or rename its"
+                " columns.",
+                names=names,
+            )
+        )
     # What a person is called counts only where nobody goes by it as a login or a number.
     by_name = _named(persons, form.persons[-1:]) | _named(persons, form.persons[:-1])
     by_number = _named(persons, form.persons[:1])

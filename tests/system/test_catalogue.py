@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,12 @@ def test_translations_keep_what_is_filled_in(domain: str, path: Path) -> None:
     for message in catalogue.read(path):
         if message.id and domain == "grader":
             assert _fields(message.id) == _fields(message.string), message.id
+
+
+@pytest.mark.parametrize(("domain", "path"), TRANSLATIONS)
+def test_no_space_stands_between_chinese_characters(domain: str, path: Path) -> None:
+    texts = [str(message.string) for message in catalogue.read(path) if message.id]
+    assert not [text for text in texts if re.search(r"[\u4e00-\u9fff] [\u4e00-\u9fff]", text)]
 
 
 @pytest.mark.parametrize(("domain", "path"), TRANSLATIONS)

@@ -13,7 +13,7 @@ import xmlschema
 from grader.cli import main
 from grader.course import ROOT, CourseError
 from grader.model import Outcome, say
-from grader.report import difference, formats, junit
+from grader.report import difference, formats, github, junit
 from grader.report.plain import plain
 from tests.system.made import ENGLISH, OTHER, SOFTMAX, result, unreadable, wrong
 
@@ -130,6 +130,7 @@ def fill(folder: Path, results) -> Path:
         (folder / one["submission"]).mkdir(parents=True)
         text = json.dumps(one)
         (folder / one["submission"] / "result.json").write_text(text, encoding="utf-8")
+    (folder / "grades.csv").touch()  # written last
     return folder
 
 
@@ -141,6 +142,18 @@ def test_a_class_is_exported(course, tmp_path, capsys, format, file) -> None:
     assert "ada" in text
     assert SOFTMAX in text
     assert ("bob_*" if format == "junit" else "# bob_\\*") in text
+
+
+def test_what_was_tried_and_earned_nothing_has_a_cross(course, tmp_path) -> None:
+    """A dot is for what was not begun."""
+    numbers = range(1, len(course.exercises[SOFTMAX].points) + 1)
+    results = [
+        result(course, "tried", {n: wrong(n) for n in numbers}),
+        result(course, "idle", {n: wrong(n, Outcome.NOT_ATTEMPTED) for n in numbers}),
+    ]
+    tried, idle = (github.of_result(one, ENGLISH)[0] for one in results)
+    assert "| ✗ `" in tried
+    assert "| · `" in idle
 
 
 @pytest.mark.parametrize("format", ["canvas", "junit", "markdown"])
@@ -207,6 +220,23 @@ def test_a_result_that_is_damaged_is_named(course, tmp_path, capsys, damage) -> 
     assert main(["export", str(out), "--format", "gradescope"]) == 1
     made = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert made["extra_data"] == {"status": "ungraded"}
+
+
+@pytest.mark.parametrize("format", ["junit", "markdown", "canvas", "nbgrader"])
+def test_a_run_that_has_not_ended_is_not_exported(course, tmp_path, capsys, format) -> None:
+    out = fill(tmp_path / "out", [result(course)])
+    (out / "grades.csv").unlink()
+    database = ["--db", "sqlite:///x.db", "--assignment", "x"] if format == "nbgrader" else []
+    assert main(["export", str(out), "--format", format, *database]) == 2
+    assert "or not to the end" in capsys.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == ["ada"]
+
+
+def test_a_number_that_is_none_is_told_so(tmp_path, capsys) -> None:
+    for words in (["export", "x", "--format", "canvas", "--out-of"], ["grade", "--jobs"]):
+        with pytest.raises(SystemExit):
+            main([*words, "ten"])
+        assert "'ten' is not a number" in capsys.readouterr().err
 
 
 # What is different

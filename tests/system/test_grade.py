@@ -491,13 +491,15 @@ def test_adjustments_without_grading_again(graded, tmp_path) -> None:
         ("ada-perfect,late,,nan,", "value 'nan' is not between 0 and 1"),
         ("ada-perfect,override,masks.combine_masks,400,", "value '400' is not between 0 and"),
         ("nobody,late,,1,", "there is no submission 'nobody'"),
+        ("ada-perfect,override,,16,", "value '16' is not between 0 and 15"),
+        ("*,void,encoder.TransformerEncoder/1/t,,", "encoder.TransformerEncoder does not count"),
     ],
 )
 def test_adjustments_that_cannot_be_done(graded, tmp_path, line, said) -> None:
     folder, _, _ = graded
     text = f"submission,kind,target,value,reason\n{line}\n"
     (tmp_path / "adjustments.csv").write_text(text, encoding="utf-8")
-    run = grade(folder, tmp_path)
+    run = grade(folder, tmp_path, "--only", "masks")
     assert run.returncode == 2
     assert f"line 2: {said}" in run.stderr
     assert not (tmp_path / "grades.csv").exists()

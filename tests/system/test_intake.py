@@ -655,3 +655,8 @@ def test_a_submission_is_unreadable_where_nothing_in_it_can_be_read(
     submission = read(tmp_path / "ada", **files)
     assert submission.unreadable is unreadable
     assert submission.notes or not unreadable
+
+
+def test_an_empty_folder_is_called_so(tmp_path: Path) -> None:
+    (found,) = read(tmp_path).notes
+    assert found.text == "No file was found in it."

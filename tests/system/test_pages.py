@@ -239,6 +239,16 @@ def test_adjustments_are_notes(course) -> None:
     assert "Late (flu): times 0.9." in page.text
 
 
+def test_what_is_noted_of_all_is_told_once(course) -> None:
+    """A check that is void for all would hide who misnamed a file."""
+    void = say("{what} was declared void ({reason}).", what="a check", reason="unclear")
+    late = say("Late ({reason}): times 0.9.", reason="flu")
+    class_ = [result(course, "ada", notes=[void]), result(course, "bob", notes=[void, late])]
+    text = of_class(course, [*class_, unreadable()]).text
+    assert text.count("a check was declared void") == text.count("Late (flu)") == 1
+    assert of_class(course, class_[1:]).text.count("a check was declared void") == 1
+
+
 def test_no_verdict_is_no_zero(course) -> None:
     broken = wrong(1, Outcome.GRADER_ERROR, message=(say("The grader failed here"),))
     found = result(course, "bob", {1: broken})

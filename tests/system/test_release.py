@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from grader import adjustments
+from grader import course as courses
 from grader.course import ROOT, Course
 from grader.judge import bank
 from grader.report import github, gradebook, gradescope, lms
@@ -739,6 +741,8 @@ def test_moodle_without_a_roster_goes_by_address_or_login(tmp_path: Path) -> Non
 def test_a_file_that_is_no_roster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(lms.ExportError, match="none of the columns"):
         _export(tmp_path, "canvas", "a,b\n1,2\n")
+    with pytest.raises(lms.ExportError, match="Export it in English"):
+        _export(tmp_path, "moodle", "名,姓氏,学号\n静,徐,S111\n")
     with pytest.raises(lms.ExportError, match="holds no grades"):
         _export(tmp_path, "canvas", CANVAS, "x,y\n1,2\n")
 
@@ -785,6 +789,23 @@ def test_points_that_are_no_number_are_refused(tmp_path: Path, points: str) -> N
     grades = f"submission,status,score,max_score\nada,graded,{points}\n"
     with pytest.raises(lms.ExportError, match="points"):
         _export(tmp_path, "canvas", grades=grades)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gbk"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_table_is_read_as_spreadsheets_save_it(
+    tmp_path: Path, encoding: str, separator: str
+) -> None:
+    rows = "Student,ID,SIS Login ID\n李娜,103,lina\n"
+    path = tmp_path / "roster.csv"
+    path.write_bytes(rows.replace(",", separator).encode(encoding))
+    (tmp_path / "grades.csv").write_text("submission,status,score,max_score\n李娜,graded,4,5\n")
+    made = lms.export(tmp_path / "grades.csv", "canvas", path, "Week 1", None)
+    assert "李娜,103,,lina,,4" in made.text
+    rows = "submission,kind,target,value,reason\n李娜,late,,0.9,迟交一天\n"
+    path.write_bytes(rows.replace(",", separator).encode(encoding))
+    (line,) = adjustments.read(path, courses.load(), (), ["李娜"])
+    assert line == adjustments.Adjustment("李娜", "late", "", 0.9, "迟交一天")
 
 
 def test_a_roster_that_is_no_table_is_refused(tmp_path: Path) -> None:

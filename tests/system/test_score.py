@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from grader import adjustments
 from grader.course import Course, Exercise, Unit
 from grader.model import CheckResult, Outcome, say
 from grader.score import Score, score
@@ -97,6 +98,15 @@ def test_what_passes_on_something_unfinished_has_passed() -> None:
 
 def test_a_need_that_was_not_checked_blocks_nothing() -> None:
     assert of(result("second", 1, WRONG)).exercises[1].checks[0].outcome is WRONG
+
+
+def test_a_void_is_for_those_who_tried() -> None:
+    """Who handed in nothing has begun nothing, and gets no point for it."""
+    void = [adjustments.Adjustment("*", "void", "unit.first/1/test", 0, "unclear")]
+    for outcome, points in ((WRONG, 2), (Outcome.NOT_ATTEMPTED, 0)):
+        (found,) = adjustments.void([result("first", 1, outcome)], "ada", void)
+        assert of(found).score == points
+    assert found.outcome is Outcome.NOT_ATTEMPTED
 
 
 def test_a_fault_of_the_grader_is_never_a_zero() -> None:

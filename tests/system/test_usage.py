@@ -93,7 +93,7 @@ OTHERS = {
     "": "缺少参数：COMMAND",
     "chek": "无效的选择 'chek'（可选：",
     "check --format pdf": "参数 --format：无效的选择 'pdf'（可选：",
-    "check --limit soon": "参数 --limit：无效的值 'soon'",
+    "check --limit soon": "参数 --limit：'soon' 不是数字",
     "check --limit 0": "参数 --limit：必须是大于 0 的秒数",
     "check --json=1": "参数 --json：不接受值 '1'",
     "check --l 3": "有歧义，可能是 --limit, --lang",
@@ -197,12 +197,13 @@ def test_the_system_s_words_are_told_in_chinese(monkeypatch, capsys) -> None:
 
 
 def test_an_adjustment_is_refused_in_chinese(tmp_path: Path) -> None:
-    from grader import adjustments, course
+    from grader import adjustments
+    from grader.course import load
 
     path = tmp_path / "adjustments.csv"
     path.write_text("submission,kind,target,value,reason\nada,late,,2,x\n", encoding="utf-8")
     with pytest.raises(adjustments.AdjustmentError) as caught:
-        adjustments.read(path, course.load(), ["ada"])
+        adjustments.read(path, load(), load().exercises, ["ada"])
     words = f"{path}，第 2 行：value '2' 不在 0 和 1 之间"
     assert Language("zh").render(what(caught.value)) == words
 
