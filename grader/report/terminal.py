@@ -212,10 +212,8 @@ class Terminal:
         unfinished = [e for e in score.exercises if not e.passed]
         first = next((e for e in unfinished if e.untouched is not Outcome.BLOCKED), None)
         if first is None and upcoming:
-            if upcoming.begun and not upcoming.known:
-                words = _see(upcoming.exercise, folder, submission)
-            else:
-                words = _next(upcoming.exercise, not upcoming.begun, folder, submission)
+            untouched, known = not upcoming.begun, upcoming.known
+            words = _next(upcoming.exercise, untouched, folder, submission, known)
             self._line(self._say.render(words), "bold cyan")
             if unfinished:
                 self._hint(upcoming.exercise)
@@ -265,26 +263,19 @@ def _mark(check: CheckResult) -> tuple[str, str]:
     return _UNTRIED if untried else _MARKS.get(check.outcome, _OPEN)
 
 
-def _see(exercise: Exercise, folder: str, submission: Submission) -> Message:
-    """What to do about an exercise that has been written in since it was checked."""
-    id, unit = exercise.id, exercise.unit
-    module = submission.modules.get(unit)
-    file = f"{folder}/{PurePath(module.path).name if module else f'{unit}.py'}"
-    return say(
-        "next: see how `{name}` in {file} stands: make check ONLY={id}",
-        name=exercise.name,
-        file=file,
-        id=id,
-    )
-
-
-def _next(exercise: Exercise, untouched: bool, folder: str, submission: Submission) -> Message:
-    """What to do about an exercise that is open."""
+def _next(
+    exercise: Exercise, untouched: bool, folder: str, submission: Submission, known: bool = True
+) -> Message:
+    """What to do about an exercise that is open; or, not ``known``, has changed since its check."""
     id, unit = exercise.id, exercise.unit
     names = {"name": exercise.name, "folder": folder, "unit": unit, "id": id}
     module = submission.modules.get(unit)
+    file = f"{folder}/{PurePath(module.path).name if module else f'{unit}.py'}"
+    if not untouched and not known:
+        return say(
+            "next: see how `{name}` in {file} stands: make check ONLY={id}", file=file, **names
+        )
     if module and module.path.endswith(".ipynb"):
-        file = f"{folder}/{PurePath(module.path).name}"
         return say("next: `{name}` in {file}, then run the check below it", file=file, **names)
     if untouched and exercise.stub:
         return say(
