@@ -310,8 +310,8 @@ class Function:
         self.subject.changed = [names[position] for position in changed]
         dtype = self._dtype(call)
         value = enforce(self.exercise, self._sizes(call), value, dtype)
-        for part in value if isinstance(value, tuple) else (value,):
-            if dtype is None:
+        if dtype is None:
+            for part in value if isinstance(value, tuple) else (value,):
                 _hold_precision(part, self._bound(call).values())
         return value
 
